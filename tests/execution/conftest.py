@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from attention_companion.execution.project import Project
 
 FRONT_MATTER = """\
@@ -119,6 +120,6 @@ def mini_project(tmp_path: Path) -> MiniProject:
 
 
 @pytest.fixture(scope="session")
-def make_mini_project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], MiniProject]]:
+def make_mini_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], MiniProject]:
     """For session-wide fixtures that share one run among many tests."""
-    yield lambda: build_mini_project(tmp_path_factory.mktemp("mini") / "a project")
+    return lambda: build_mini_project(tmp_path_factory.mktemp("mini") / "a project")
