@@ -91,7 +91,7 @@ def foot_html(app: Sphinx, pagename: str) -> str:
         for label, value in chapter_rows(notebook, run, known["profile"])
     )
     return (
-        f'<section class="chapter-foot" aria-label="How this page was made"><h2 id="how-made">How this page was made</h2>'
+        '<section class="chapter-foot" aria-labelledby="how-made"><h2 id="how-made">How this page was made</h2>'
         f'<div class="scroll-x"><table class="foot-table"><tbody>{rows}</tbody></table></div></section>'
     )
 
