@@ -60,10 +60,8 @@ class KernelDied(BrokenRun):
     """The kernel ended before the notebook did."""
 
 
-def execute(
-    notebook: Any, output: Path, parameters: dict[str, Any], run: KernelRun, cwd: Path, progress: Progress
-) -> Any:
-    """Run ``notebook`` (NotebookNode) through papermill; the executed copy is written to ``output`` as it grows.
+def execute(notebook: Any, output: Path, run: KernelRun, cwd: Path, progress: Progress) -> Any:
+    """Run ``notebook`` (NotebookNode, parameters injected) through papermill; the executed copy is written to ``output`` as it grows.
 
     Raises
     ------
@@ -75,22 +73,18 @@ def execute(
     import papermill
     from nbclient.exceptions import DeadKernelError
 
-    code_cells = 0
+    code_cells = sum(1 for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip())
 
     def count_cell(cell: Any, cell_index: int) -> None:
-        nonlocal code_cells
         if cell.cell_type == "code" and cell.source.strip():
             run.cells_started += 1
             progress(run.cells_started, code_cells)
 
-    code_cells = sum(1 for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip())
-    code_cells += bool(parameters)  # papermill's own cell
     try:
         executed = papermill.execute_notebook(
             notebook,
             # papermill formats this path like a template
             str(output).replace("{", "{{").replace("}", "}}"),
-            parameters=parameters,
             kernel_name=KERNEL_NAME,
             language="python",
             progress_bar=False,

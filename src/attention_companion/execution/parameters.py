@@ -90,6 +90,27 @@ def resolve(parameters: Sequence[Parameter], *overrides: Mapping[str, Any]) -> d
     return values
 
 
+def inject(notebook: Any, parameters: Sequence[Parameter], values: Mapping[str, Any]) -> bool:
+    """Put ``values`` that differ from the defaults into ``notebook`` (changed in place), right after its defaults.
+
+    The new cell carries papermill's tag. papermill's own injection is not used: it cannot parse a help text with an
+    apostrophe, and then calls the parameter unknown. Returns whether a cell was added.
+    """
+    import nbformat
+
+    changed = [parameter for parameter in parameters if values[parameter.name] != parameter.default]
+    if not changed:
+        return False
+    lines = [f"{parameter.name}: {parameter.type} = {values[parameter.name]!r}" for parameter in changed]
+    cell = nbformat.v4.new_code_cell("\n".join(["# Parameters of this run", *lines]))
+    cell.metadata["tags"] = [INJECTED_TAG]
+    place = next(
+        index for index, cell in enumerate(notebook.cells) if TAG in cell.metadata.get("tags", [])
+    )
+    notebook.cells.insert(place + 1, cell)
+    return True
+
+
 def parse_assignment(text: str, parameters: Sequence[Parameter]) -> tuple[str, Any]:
     """``"name=value"`` from a command line as (name, typed value).
 
@@ -116,7 +137,7 @@ def parse_assignment(text: str, parameters: Sequence[Parameter]) -> tuple[str, A
 def coerce(value: Any, type_name: str) -> Any:
     """``value`` as ``type_name``: an int serves as float, nothing else is converted; NaN and infinity are refused."""
     if type_name.startswith("list["):
-        if not isinstance(value, list | tuple):
+        if not isinstance(value, list):
             raise ParameterError(f"expected {type_name}, got {value!r}")
         return [coerce(item, type_name[5:-1]) for item in value]
     kind = SCALARS[type_name]
@@ -211,7 +232,11 @@ def _parse_cell(source: str, path: Path) -> list[Parameter]:
         if name in {parameter.name for parameter in parameters}:
             raise ParameterError(f"{path}: parameter {name!r} is defined twice")
         try:
-            default = coerce(ast.literal_eval(node.value), type_name)
+            written = ast.literal_eval(node.value)
+            default = coerce(written, type_name)
+            if repr(default) != repr(written):
+                # In JupyterLab the cell runs as it stands, so there an int would be used where a run has a float.
+                raise ParameterError(f"write it as {default!r}")
         except ValueError as error:
             raise ParameterError(f"{path}: {line!r}: the default must be a literal {type_name}: {error}") from error
         parameters.append(Parameter(name, type_name, default, helps.get(node.lineno, "")))

@@ -28,7 +28,7 @@ from attention_companion.execution.environment import kernel_environment
 from attention_companion.execution.guards import BrokenRun, check_executed
 from attention_companion.execution.kernel import KernelRun, Progress, execute
 from attention_companion.execution.keys import CUSTOM, SCHEMA, MissingStamp, ResultKey, compute_key
-from attention_companion.execution.parameters import ParameterError
+from attention_companion.execution.parameters import ParameterError, inject, read_parameters
 from attention_companion.execution.processes import recorded
 from attention_companion.execution.project import Project, ProjectError, UnknownNotebook, UnknownProfile
 from attention_companion.execution.results import (
@@ -37,7 +37,6 @@ from attention_companion.execution.results import (
     RECORDS,
     RESULT,
     Result,
-    discard,
     file_digests,
     find_valid,
     load,
@@ -187,15 +186,10 @@ def _execute_into(partial: Path, order: _Order, on_kernel: Any) -> None:
             extra=order.extra_env,
         )
         kernel_run = KernelRun(env, scratch, partial / "kernel.log", on_kernel)
+        notebook = read_notebook(spec.source)
+        inject(notebook, read_parameters(spec.source), order.key.parameters)
         try:
-            execute(
-                read_notebook(spec.source),
-                partial / EXECUTED,
-                order.key.parameters,
-                kernel_run,
-                spec.source.parent,
-                order.progress,
-            )
+            execute(notebook, partial / EXECUTED, kernel_run, spec.source.parent, order.progress)
         except BrokenRun as error:
             if attempt == 1 and kernel_run.port_was_taken():
                 shutil.rmtree(scratch)
@@ -217,7 +211,7 @@ def _finish(partial: Path, order: _Order, started: str, seconds: float) -> None:
     where = f"notebook {order.notebook} ({order.profile})"
     kernel = _kernel_report(partial, where)
     _check_kernel(kernel, order, where)
-    executed = _scrub(partial / EXECUTED)
+    executed = _scrub(partial / EXECUTED, order.key.parameters)
     try:
         check_executed(executed)
     except BrokenRun as error:
@@ -291,13 +285,13 @@ def _check_kernel(kernel: dict[str, Any], order: _Order, where: str) -> None:
         )
 
 
-def _scrub(path: Path) -> Any:
+def _scrub(path: Path, parameters: dict[str, Any]) -> Any:
     """Rewrite the executed notebook without machine paths, times and random ids; returns it."""
     import nbformat
 
     notebook = read_executed(path)
-    parameters = notebook.metadata.get("papermill", {}).get("parameters", {})
     notebook.metadata["papermill"] = {"parameters": parameters}
+    notebook.metadata.pop("jupytext", None)
     for cell in notebook.cells:
         cell.metadata.pop("papermill", None)
         cell.metadata.pop("execution", None)
@@ -413,7 +407,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-__all__ = ["ChangedInputs", "OutputRefused", "discard", "main", "run"]
+__all__ = ["ChangedInputs", "OutputRefused", "main", "run"]
 
 if __name__ == "__main__":
     sys.exit(main())
