@@ -14,7 +14,7 @@ from numbers import Integral, Rational, Real
 from typing import Any
 
 import numpy as np
-from flint import fmpq, fmpq_mat, fmpz, fmpz_mat
+from flint import fmpq, fmpq_mat, fmpz_mat
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -145,12 +145,10 @@ def integer_multiple(array: Array) -> fmpz_mat:
     Ratios of eigenvalues, ranks and signs do not notice a positive factor, so this is the one form in which the
     exact algorithms need a matrix. Floats (any real dtype) are taken as the dyadic rationals that they are.
     """
-    if is_exact(array):
-        fractions = [Fraction(entry) for entry in array.ravel().tolist()]
-    else:
-        fractions = [Fraction(*entry.as_integer_ratio()) for entry in array.ravel()]
-    denominator = math.lcm(*(entry.denominator for entry in fractions))
-    integers = [entry.numerator * (denominator // entry.denominator) for entry in fractions]
+    # Every kind of entry knows its numerator and denominator: int, Fraction and NumPy's floats alike.
+    pairs = [entry.as_integer_ratio() for entry in array.ravel()]
+    denominator = math.lcm(*{q for _, q in pairs})
+    integers = [p * (denominator // q) for p, q in pairs]
     content = math.gcd(*integers) or 1
     rows, columns = array.shape
-    return fmpz_mat(rows, columns, [fmpz(entry // content) for entry in integers])
+    return fmpz_mat(rows, columns, [entry // content for entry in integers])
