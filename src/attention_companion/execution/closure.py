@@ -49,13 +49,19 @@ def source_closure(project: Project, notebook_path: str | Path) -> tuple[Path, .
 
 
 def computed_imports(project: Project, notebook_path: str | Path) -> tuple[str, ...]:
-    """``file: call`` for each import in the closure whose module name is computed (so it was not followed)."""
-    found = _walk(project, Path(notebook_path))
-    return tuple(
+    """``place: call`` for each import, in the notebook or its closure, whose name is computed and was not followed."""
+    notebook = Path(notebook_path)
+    cells = [
+        f"{notebook.name}, cell {index}: {call}"
+        for index, code in code_of(read_notebook(notebook))
+        for call in _imports(code, "", False, f"{notebook}: cell {index}").computed
+    ]
+    files = [
         f"{path.relative_to(project.root).as_posix()}: {call}"
-        for path, imports in sorted(found.items())
+        for path, imports in sorted(_walk(project, notebook).items())
         for call in imports.computed
-    )
+    ]
+    return (*cells, *files)
 
 
 def _walk(project: Project, notebook: Path) -> dict[Path, Imports]:

@@ -15,13 +15,11 @@ from typing import Any
 
 from attention_companion.execution.environment import hook_line
 from attention_companion.execution.guards import BrokenRun
+from attention_companion.execution.order import Progress
 
 KERNEL_NAME = "python3"
 START_TIMEOUT = 120
 _PORT_TAKEN = "Address already in use"
-
-Progress = Callable[[int, int], None]
-"""Called with (number of the code cell that starts, how many there are)."""
 
 
 @dataclass
@@ -91,7 +89,7 @@ def execute(notebook: Any, output: Path, run: KernelRun, cwd: Path, progress: Pr
             cwd=str(cwd),
             start_timeout=START_TIMEOUT,
             kernel_manager_class=_manager_class(run),
-            extra_arguments=[f"--IPKernelApp.exec_lines={hook_line()}"],
+            extra_arguments=[f"--IPKernelApp.exec_lines={hook_line()}", "--IPKernelApp.log_level=ERROR"],
             on_cell_execute=count_cell,
             record_timing=False,
         )

@@ -15,6 +15,7 @@ import json
 import os
 import secrets
 import socket
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ RUN_DIR_VARIABLE = "ATTENTION_COMPANION_RUN_DIR"
 _TOLERANCE = 0.02
 """Seconds by which two readings of one creation time may differ (it is derived from clock ticks)."""
 _GRACE = 5.0
+_FOREIGN_LIFETIME = 7 * 86400
+"""Seconds after which a record of another host, whose processes cannot be seen from here, counts as dead."""
 
 
 @dataclass
@@ -107,11 +110,15 @@ def is_alive(pid: int, create_time: float) -> bool:
 
 
 def live_run_dirs(project: Project) -> set[Path]:
-    """The folders that live runs write to; runs recorded by another host are taken to be alive."""
+    """The folders that live runs write to; a run recorded by another host is taken to be alive for a week."""
     return {
         Path(record["run_dir"])
         for _, record in read_records(project)
-        if record["host"] != socket.gethostname() or is_alive(record["pid"], record["create_time"])
+        if (
+            is_alive(record["pid"], record["create_time"])
+            if record["host"] == socket.gethostname()
+            else time.time() - record["create_time"] < _FOREIGN_LIFETIME
+        )
     }
 
 
