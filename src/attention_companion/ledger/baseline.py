@@ -27,7 +27,7 @@ class BaselineError(ValueError):
 
 def root_of(project: Any) -> Path:
     """The root folder of a `Project`, or of a path to one."""
-    return Path(getattr(project, "root", project))
+    return Path(project if isinstance(project, str | Path) else project.root)
 
 
 def baseline_path(project: Any, profile: str) -> Path:
