@@ -37,9 +37,10 @@ def cache_dir() -> Path:
     """``ATTENTION_COMPANION_CACHE`` if set (``~`` expanded), else the user's cache folder for this project."""
     if chosen := os.environ.get(ENVIRONMENT):
         return Path(chosen).expanduser().absolute()
-    import pooch
+    # What pooch.os_cache answers (a test compares), without loading pooch's network libraries to read a file.
+    import platformdirs
 
-    return Path(pooch.os_cache("attention-companion"))
+    return Path(platformdirs.user_cache_dir("attention-companion"))
 
 
 def _sync(path: Path) -> None:

@@ -67,7 +67,7 @@ class Source:
     sample_digest: Mapping[str, str] | None = None
 
 
-def _source(name: str, entry: dict[str, Any]) -> Source:
+def _source(name: str, entry: dict[str, Any], folder: Path) -> Source:
     bundled = bool(entry["may_bundle"])
     return Source(
         name=name,
@@ -84,16 +84,21 @@ def _source(name: str, entry: dict[str, Any]) -> Source:
         ),
         mirrors=tuple(Mirror(**mirror) for mirror in entry["mirrors"]),
         packages=tuple(Package(**package) for package in entry["packages"]),
-        sample=HERE / "sample" / f"{name}.npz" if bundled else None,
+        sample=folder / f"{name}.npz" if bundled else None,
         sample_digest=entry["sample_digest"] if bundled else None,
     )
+
+
+def read_catalogue(path: Path) -> Mapping[str, Source]:
+    """The sets that a YAML file describes; their samples lie in the folder ``sample`` beside it."""
+    entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return {name: _source(name, entry, path.parent / "sample") for name, entry in entries.items()}
 
 
 @lru_cache(maxsize=1)
 def catalogue() -> Mapping[str, Source]:
     """Every image set by name (``mnist``, ``fashion_mnist``, ``cifar10``)."""
-    entries = yaml.safe_load((HERE / "sources.yml").read_text(encoding="utf-8"))
-    return {name: _source(name, entry) for name, entry in entries.items()}
+    return read_catalogue(HERE / "sources.yml")
 
 
 def lookup(name: object, sources: Mapping[str, Source]) -> Source:

@@ -13,6 +13,7 @@ import io
 import json
 import pickletools
 import tarfile
+import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Split
+from .arrays import SPLITS, Split
 
 CIFAR_BATCHES = {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)}
 IDX_FILES = {
@@ -65,11 +66,13 @@ def idx_folder(folder: Path) -> dict[str, Split]:
 
 def keras_npz(path: Path) -> dict[str, Split]:
     """Keras' single file: x_train, y_train, x_test, y_test."""
-    with np.load(path, allow_pickle=False) as stored:
-        return {
-            split: Split(stored[f"x_{split}"], stored[f"y_{split}"].astype(np.uint8))
-            for split in ("train", "test")
-        }
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            return {
+                split: Split(stored[f"x_{split}"], stored[f"y_{split}"].astype(np.uint8)) for split in SPLITS
+            }
+    except (KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path.name}: {error}") from error
 
 
 def cifar_rows(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -18,7 +18,8 @@ from .catalogue import Mirror, Source
 from .errors import HostSilent, RouteFailed
 from .limits import Limits, Pace
 
-CHUNK = 16 * 1024
+# A read returns only when it is full, so the first, which proves that content comes at all, is small.
+FIRST_CHUNK, CHUNK = 1024, 16 * 1024
 Report = Callable[[str], None]
 
 
@@ -46,18 +47,21 @@ class _Transfer(threading.Thread):
     def _stream(self) -> None:
         import requests
 
+        # The watcher decides when to give up; this timeout only lets an abandoned thread end.
+        patience = 2 * max(self._limits.first_byte, self._limits.window)
         # identity: what the server stores is what the pinned checksum is of.
         headers = {"Accept-Encoding": "identity", "User-Agent": "attention-companion"}
         with (
             requests.Session() as session,
-            session.get(self._url, stream=True, timeout=self._limits.first_byte, headers=headers) as answer,
+            session.get(self._url, stream=True, timeout=patience, headers=headers) as answer,
             self._target.open("wb") as file,
         ):
             self.answered = True
             if answer.status_code != 200:
                 raise RouteFailed(f"it answered {answer.status_code} {answer.reason}")
-            for chunk in answer.raw.stream(CHUNK, decode_content=False):
-                if self.cancelled.is_set():
+            while not self.cancelled.is_set():
+                chunk = answer.raw.read(CHUNK if self.received else FIRST_CHUNK, decode_content=False)
+                if not chunk:
                     return
                 file.write(chunk)
                 self.received += len(chunk)

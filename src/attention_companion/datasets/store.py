@@ -238,7 +238,8 @@ class Store:
 def read_sample(path: Path) -> dict[str, Split]:
     """Both splits of a bundled sample; DataCorrupt if the file is damaged."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        # Opened here, because np.load leaves its own file open when the archive is damaged.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             return {split: Split(stored[f"{split}_pixels"], stored[f"{split}_labels"]) for split in SPLITS}
     except Exception as error:  # zipfile, zlib, numpy and the file system each have their own
         raise DataCorrupt(
