@@ -17,7 +17,7 @@ from playwright.sync_api import sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "book"))
 
-from browser import SIZES, STILL, THEMES, launch, open_folds, serve, set_theme, settle, watched  # noqa: E402  (path)
+from book_browser import SIZES, STILL, THEMES, launch, open_folds, serve, set_theme, settle, watched  # noqa: E402 - found through the path above
 
 
 def main() -> int:

@@ -104,7 +104,8 @@ def theme_hashes(html_folder: Path) -> list[str]:
         page = html_folder / name
         if not page.is_file():
             raise RenderError(f"{page} is missing: the policy's hashes are read from the theme's own pages.")
-        hashes.update(map(script_hash, inline_scripts(page.read_text("utf-8"))))
+        own = page_script(page.stem)
+        hashes.update(script_hash(s) for s in inline_scripts(page.read_text("utf-8")) if s.strip() != own)
     return sorted(hashes)
 
 
@@ -124,27 +125,38 @@ def add_policy(html: str, policy_text: str) -> str:
     return html.replace(HEAD, f"{HEAD}\n    {meta}", 1)
 
 
-def protect(html_folder: Path, pages: Sequence[Path]) -> None:
-    """Refuse pages with foreign inline scripts, then write the policy into every page.
+def allowed_hashes(html: str, pagename: str, theme: Iterable[str]) -> set[str]:
+    """Hashes that the page called `pagename` may run: the theme's, and Sphinx's constants if it has them."""
+    known = (INDEX_SCRIPT, page_script(pagename))
+    return set(theme) | {script_hash(script) for script in inline_scripts(html) if script.strip() in known}
 
-    The policy would block such a script in the browser; refusing it here tells the author.
-    Raises `RenderError` listing page and script.
-    """
-    theme = set(theme_hashes(html_folder))
-    problems = []
+
+def write_policies(html_folder: Path, pages: Sequence[Path]) -> list[str]:
+    """Write its policy into every page; return one line for each script or handler that it will block."""
+    theme = theme_hashes(html_folder)
+    blocked = []
     for page in pages:
         html = page.read_text("utf-8")
         name = page.relative_to(html_folder).as_posix()
-        known = (INDEX_SCRIPT, page_script(name.removesuffix(".html")))
-        hashes = theme | {script_hash(s) for s in inline_scripts(html) if s.strip() in known}
-        problems += [
+        hashes = allowed_hashes(html, name.removesuffix(".html"), theme)
+        blocked += [
             f"{name}: script {script.strip()[:60]!r}"
             for script in inline_scripts(html)
             if script_hash(script) not in hashes
         ]
-        problems += [f"{name}: {handler[:100]}" for handler in inline_handlers(html)]
+        blocked += [f"{name}: {handler[:100]}" for handler in inline_handlers(html)]
         page.write_text(add_policy(html, policy(hashes)), "utf-8")
-    refuse("pages carry scripts that are not the theme's; an output or a page may hold none", problems)
+    return blocked
+
+
+def protect(html_folder: Path, pages: Sequence[Path]) -> None:
+    """Write the policy into every page and refuse what it would block.
+
+    The browser would stay safe without the refusal; it tells the author instead of showing a page with a hole.
+    Raises `RenderError` listing page and script.
+    """
+    blocked = write_policies(html_folder, pages)
+    refuse("pages carry scripts that are not the theme's; an output or a page may hold none", blocked)
 
 
 def _read(html: str) -> _InlineScripts:

@@ -21,9 +21,10 @@ VERDICTS = {
     "regime-dependent": ("#f0c05a", "#000000"),
     "contradicted": ("#b04a00", "#ffffff"),
     "not reproduced: recipe under-specified": ("#cc79a7", "#000000"),
+    "undecided": ("#ffffff", "#000000"),
     "not checked": ("#e4e4e4", "#000000"),
 }
-OTHER = ("#777777", "#ffffff")
+OTHER = ("#666666", "#ffffff")
 
 WIDTH, LEFT, BAR, ROW, TOP = 480, 10, 30, 62, 8
 LEGEND_ROW = 22

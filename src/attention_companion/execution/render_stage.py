@@ -47,6 +47,9 @@ def stage_book(root: Path, profile: str, results: Mapping[str, Path], ledger_pat
 
     config = yaml.safe_load(_needed(root / "_config.yml", "a checkout of the project").read_text("utf-8"))
     repository = repository_url(config)
+    for page in book.rglob("*.md"):
+        # The one placeholder: pages that show the address carry the same text as _config.yml.
+        page.write_text(page.read_text("utf-8").replace(config["repository"]["url"], repository), "utf-8")
     runs = {name: _stage_notebook(root, name, folder, book) for name, folder in sorted(results.items())}
     figure = write_verdict_figure(ledger, book / "figures")
     _write_json(

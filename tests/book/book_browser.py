@@ -117,16 +117,20 @@ def watched(context: BrowserContext) -> Iterator[tuple[Page, Record]]:
         page.close()
 
 
+TYPESET = """async () => {
+  if (document.querySelector('.math')) {
+    const ready = () => window.MathJax && window.MathJax.startup && window.MathJax.startup.promise;
+    for (let i = 0; i < 200 && !ready(); i++) await new Promise(r => setTimeout(r, 25));
+    await window.MathJax.startup.promise;
+  }
+  await document.fonts.ready;
+}"""
+
+
 def settle(page: Page) -> None:
     """Wait until the page has loaded and its mathematics stands."""
     page.wait_for_load_state("load")
-    page.evaluate(
-        "async () => { if (document.querySelector('.math')) {"
-        " for (let i = 0; i < 200 && !(window.MathJax && window.MathJax.startup && window.MathJax.startup.promise); i++)"
-        "   await new Promise(r => setTimeout(r, 25));"
-        " await window.MathJax.startup.promise; }"
-        " await document.fonts.ready; }"
-    )
+    page.evaluate(TYPESET)
 
 
 def open_folds(page: Page) -> None:
@@ -139,7 +143,9 @@ def open_folds(page: Page) -> None:
 
 def set_theme(context: BrowserContext, theme: str) -> None:
     """Make every page of `context` open in `theme`, as a reader's choice would."""
-    context.add_init_script(f"localStorage.setItem('mode', '{theme}'); localStorage.setItem('theme', '{theme}');")
+    context.add_init_script(
+        f"localStorage.setItem('mode', '{theme}'); localStorage.setItem('theme', '{theme}');"
+    )
 
 
 def violations(page: Page) -> list[str]:
