@@ -124,10 +124,16 @@ def claim_problems(claim: Claim, entry: Mapping[str, Any], root: Path) -> Iterat
             tag,
             f"{tag}: {entry['verdict']}, but no planted true case shows that the check could have confirmed it",
         )
-    if claim.argument and not (root / "book" / (claim.argument.split("#")[0] + ".md")).is_file():
-        yield problem(
-            "argument missing", tag, f"{tag}: its argument {claim.argument!r} names no page of the book"
-        )
+    if claim.argument and not argument_exists(root, claim.argument):
+        text = f"{tag}: its argument {claim.argument!r} names no page, or no (label)= on it"
+        yield problem("argument missing", tag, text)
+
+
+def argument_exists(root: Path, argument: str) -> bool:
+    """Whether `page#label` names a page of the book (or `notebooks/name#label` a notebook) holding ``(label)=``."""
+    page, _, label = argument.partition("#")
+    path = (root if page.startswith("notebooks/") else root / "book") / f"{page}.md"
+    return path.is_file() and (not label or f"({label})=" in path.read_text(encoding="utf-8"))
 
 
 def _control_problems(tag: str, record: Mapping[str, Any]) -> Iterator[dict[str, str]]:

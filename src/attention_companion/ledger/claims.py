@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from functools import lru_cache
@@ -120,20 +119,3 @@ def _one(path: Path, index: int, entry: object) -> Claim:
             field = ".".join(str(part) for part in item["loc"]) or "the claim as a whole"
             lines.append(f"{path.name}: {tag}: {field}: {item['msg']}")
         raise ClaimError("\n".join(lines)) from error
-
-
-def schema_text() -> str:
-    """The JSON Schema of a claim, as committed in book/claims/schema.json."""
-    return json.dumps(Claim.model_json_schema(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-
-
-def _main() -> None:
-    """`python -m attention_companion.ledger.claims`: validate every claim and rewrite schema.json."""
-    root = find_root()
-    count = len(load_claims(root))
-    (root / "book" / "claims" / "schema.json").write_text(schema_text(), encoding="utf-8")
-    print(f"{count} claims are well formed; wrote book/claims/schema.json")
-
-
-if __name__ == "__main__":
-    _main()

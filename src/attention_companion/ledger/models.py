@@ -166,9 +166,7 @@ class Claim(_Strict):
         default=None, description="Required as soon as a notebook checks the claim."
     )
     control: Text = Field(description="The same check with a broken hypothesis; it must fail.")
-    argument: Text | None = Field(
-        default=None, description="Page#anchor of a written argument for all cases."
-    )
+    argument: Text | None = Field(default=None, description="page#label of a written argument for all cases.")
     refuted_by: Text
     stops_holding: Text
     under_specified: Text | None = Field(default=None, description="What the recipe leaves unsaid.")
