@@ -40,7 +40,7 @@ def read_heads(gamma: Weights, gamma_tilde: Weights) -> Heads:
         raise ValueError(f"gamma has {len(first)} weight(s); the pair needs at least 2 positions")
     if isinstance(first, tuple) or isinstance(second, tuple):
         return _as_exact(first, "gamma"), _as_exact(second, "gamma_tilde")
-    dtype = np.result_type(_float_dtype(first.dtype, "gamma"), _float_dtype(second.dtype, "gamma_tilde"))
+    dtype = np.result_type(_working_dtype(first, "gamma"), _working_dtype(second, "gamma_tilde"))
     return _as_float(first, dtype, "gamma"), _as_float(second, dtype, "gamma_tilde")
 
 
@@ -77,7 +77,7 @@ def read_embeddings(embeddings: Any, **queries: Any) -> tuple[FloatArray, ...]:
     """
     raw = {"embeddings": _numeric_array(embeddings, "embeddings")}
     raw |= {name: _numeric_array(values, name) for name, values in queries.items()}
-    dtype = np.result_type(*(_float_dtype(array.dtype, name) for name, array in raw.items()))
+    dtype = np.result_type(*(_working_dtype(array, name) for name, array in raw.items()))
     shape = raw["embeddings"].shape
     if len(shape) != 2:
         raise ValueError(f"embeddings has shape {shape}; expected (d, m), one row a position")
@@ -101,7 +101,7 @@ def read_learning_rate(learning_rate: Any, dtype: np.dtype[Any]) -> Any:
     # Comparisons come first: they are exact for any real type, and a NaN fails them all.
     if not 0 <= learning_rate < float("inf"):
         raise ValueError(f"learning_rate is {learning_rate!r}; give a finite number that is not negative")
-    if learning_rate > np.finfo(dtype).max:
+    if learning_rate > float(np.finfo(dtype).max):
         raise ValueError(
             f"learning_rate is {learning_rate!r}, too large for {dtype}; use float64 or a smaller one"
         )
@@ -119,7 +119,7 @@ def _read_vector(values: Any, name: str) -> FloatArray | ExactVector:
     array = _numeric_array(values, name, allow_fractions=True)
     if array.ndim != 1:
         raise ValueError(f"{name} has shape {array.shape}; expected one weight a position, shape (d,)")
-    if array.dtype == object:
+    if array.dtype == object and not _holds_integers(array):
         return _fractions(list(array), name)
     return array
 
@@ -129,33 +129,37 @@ def _numeric_array(values: Any, name: str, *, allow_fractions: bool = False) -> 
         array = np.asarray(values)
     except ValueError:
         raise ValueError(f"{name} has rows of unequal lengths; give a rectangular array") from None
-    if array.dtype == object and all(isinstance(entry, int) for entry in array.flat):
-        # Python integers beyond 64 bits: numbers like the others, as long as a float64 can hold them.
-        try:
-            return array.astype(np.float64)
-        except OverflowError:
-            raise ValueError(
-                f"{name} holds an integer too large for float64; scale it or use Fractions"
-            ) from None
     if array.dtype == object and allow_fractions and any(isinstance(entry, Fraction) for entry in array.flat):
         return array
-    _float_dtype(array.dtype, name)
+    _working_dtype(array, name)
     return array
 
 
-def _float_dtype(dtype: np.dtype[Any], name: str) -> np.dtype[Any]:
+def _holds_integers(array: npt.NDArray[Any]) -> bool:
+    """Integer dtypes, and object arrays of Python integers, which is how numpy keeps those beyond 64 bits."""
+    if array.dtype == object:
+        return all(type(entry) is int for entry in array.flat)
+    return bool(np.issubdtype(array.dtype, np.integer))
+
+
+def _working_dtype(array: npt.NDArray[Any], name: str) -> np.dtype[Any]:
     """The dtype to compute in: float32 and float64 as they are, integers in float64."""
-    if np.issubdtype(dtype, np.integer):
+    if _holds_integers(array):
         return np.dtype(np.float64)
-    if dtype not in _FLOATS:
+    if array.dtype not in _FLOATS:
         raise TypeError(
-            f"{name} has dtype {dtype}; give float32, float64 or integers (or Fractions for weights)"
+            f"{name} has dtype {array.dtype}; give float32, float64 or integers (or Fractions for weights)"
         )
-    return dtype
+    return array.dtype
 
 
 def _as_float(array: npt.NDArray[Any], dtype: np.dtype[Any], name: str) -> FloatArray:
-    converted = array.astype(dtype, copy=False)
+    try:
+        converted = array.astype(dtype, copy=False)
+    except OverflowError:
+        raise ValueError(
+            f"{name} holds an integer too large for float64; scale it or use Fractions"
+        ) from None
     # Minimum and maximum propagate NaN and need no mask as large as the array.
     if converted.size and not (np.isfinite(converted.min()) and np.isfinite(converted.max())):
         where = tuple(int(axis[0]) for axis in np.nonzero(~np.isfinite(converted)))
@@ -177,7 +181,7 @@ def _fractions(values: list[Any], name: str) -> ExactVector:
 def _as_exact(vector: FloatArray | ExactVector, name: str) -> ExactVector:
     if isinstance(vector, tuple):
         return vector
-    if not np.issubdtype(vector.dtype, np.integer):
+    if not _holds_integers(vector):
         raise TypeError(
             f"{name} holds {vector.dtype} while the other head holds Fractions; "
             "give both heads as Fractions and integers for an exact result, or both as floats"

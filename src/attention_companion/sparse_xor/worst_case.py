@@ -75,7 +75,7 @@ def worst_case_error(gamma: Weights, gamma_tilde: Weights, pair: Sequence[int]) 
 
     Fractions: the bounds are exact. Floats: the weights are taken as the real numbers that they are, in whatever
     floating dtype, and the bounds are Python floats (float64). Bounds that meet carry a rounding error of at most
-    2e-14 + 1e-18 d (below 1e-12 up to d = 900000); bounds that differ are rounded outward and hold strictly.
+    2e-14 + 5e-19 d (below 1e-12 up to d = 1.9 million); bounds that differ are rounded outward and hold strictly.
 
     Raises ValueError for negative weights, a sum that is not 1, wrong shapes, values that are not finite or a pair
     out of range; TypeError for unsupported entries or floats beside Fractions.
