@@ -60,6 +60,20 @@ class Recorded:
     def _repr_html_(self) -> str:
         return card_html(self.entry, self.expected, self.extra_anchor)
 
+    def _ipython_display_(self) -> None:
+        """Nothing more: IPython has shown the card when it was recorded (see `_shown`)."""
+
+
+def _shown(recorded: Recorded) -> Recorded:
+    """Show the card at once where IPython runs: of a loop over regimes the last expression shows none of the cards."""
+    if "IPython" in sys.modules:
+        from IPython.core.getipython import get_ipython
+        from IPython.display import display
+
+        if get_ipython() is not None:
+            display({"text/html": recorded._repr_html_(), "text/plain": repr(recorded)}, raw=True)
+    return recorded
+
 
 # Per kernel: the time of the last record (for `seconds`), each claim's first regime (it carries the plain anchor), and
 # what was already written to which run.
@@ -122,7 +136,7 @@ def record(
     first = _first_regime.setdefault(tag, regime)
     extra = anchor(tag, "") if regime and first == regime else None
     _write(entry)
-    return Recorded(entry, claim.expectation.words(), extra)
+    return _shown(Recorded(entry, claim.expectation.words(), extra))
 
 
 def unavailable(tag: str, reason: str) -> Recorded:
@@ -161,7 +175,7 @@ def unavailable(tag: str, reason: str) -> Recorded:
         "outcome": "unavailable",
     }
     _write(entry)
-    return Recorded(entry, claim.expectation.words())
+    return _shown(Recorded(entry, claim.expectation.words()))
 
 
 def _claim(tag: str) -> Claim:
