@@ -44,6 +44,8 @@ class MiniProject:
     """The folder, and a few verbs to change it."""
 
     root: Path
+    cell = staticmethod(cell)
+    text = staticmethod(notebook_text)
 
     @property
     def project(self) -> Project:

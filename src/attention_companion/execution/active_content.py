@@ -102,7 +102,7 @@ class _Finder(HTMLParser):
             self.found.append("markup nested too deep to read")
             return
         inner = _Finder(self.depth + 1)
-        inner.feed(data)
+        inner.feed(f"{data}>")
         inner.close()
         self.found += inner.found
 

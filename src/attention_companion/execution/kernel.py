@@ -59,7 +59,9 @@ class KernelDied(BrokenRun):
 
 
 def execute(notebook: Any, output: Path, run: KernelRun, cwd: Path, progress: Progress) -> Any:
-    """Run ``notebook`` (NotebookNode, parameters injected) through papermill; the executed copy is written to ``output`` as it grows.
+    """Run ``notebook`` (NotebookNode, parameters injected) through papermill.
+
+    The executed copy is written to ``output`` as it grows and returned at the end.
 
     Raises
     ------

@@ -222,6 +222,7 @@ def _parse_cell(source: str, path: Path) -> list[Parameter]:
             or not isinstance(node.target, ast.Name)
             or node.value is None
             or node.lineno != node.end_lineno
+            or sum(other.lineno == node.lineno for other in tree.body) > 1
         ):
             raise ParameterError(f"{path}: in the parameters cell every line reads {_FORM!r}, got {line!r}")
         name, type_name = node.target.id, ast.unparse(node.annotation).replace(" ", "")
