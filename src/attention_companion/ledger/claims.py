@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from attention_companion.ledger.models import Claim
+from attention_companion.ledger.models import PREFIXES, Claim
 
 
 class ClaimError(ValueError):
@@ -46,7 +46,7 @@ def claim_files(root: Path) -> tuple[Path, ...]:
 
 
 def load_claims(root: Path | None = None) -> dict[str, Claim]:
-    """All claims by tag, in file order. Raises `ClaimError` for anything malformed or for a tag used twice."""
+    """All claims by tag: paper by paper, then in file order. Raises `ClaimError` for anything malformed or for a tag used twice."""
     root = find_root() if root is None else root
     files = claim_files(root)
     if not files:
@@ -66,7 +66,8 @@ def _load(signature: tuple[tuple[Path, int, int], ...]) -> Mapping[str, Claim]:
                     f"{path.name}: tag {claim.tag} is already used in {seen[claim.tag].name}; a tag is used once"
                 )
             claims[claim.tag], seen[claim.tag] = claim, path
-    return claims
+    order = list(PREFIXES)
+    return dict(sorted(claims.items(), key=lambda item: order.index(item[1].paper)))
 
 
 class _UniqueKeys(yaml.SafeLoader):
