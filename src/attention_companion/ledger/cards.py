@@ -74,12 +74,14 @@ def card_html(entry: dict[str, Any], expected: str, extra_anchor: str | None) ->
     title = entry["tag"] + (f" · {entry['regime']}" if entry["regime"] else "")
     body = "".join(f'<tr><th scope="row">{escape(k)}</th><td>{escape(v)}</td></tr>' for k, v in rows)
     word = entry["outcome"]
+    if word == "unavailable":
+        body = f'<tr><th scope="row">Not checked</th><td>{escape(entry["checked_range"])}</td></tr>'
     lead = f'<span id="{escape(extra_anchor)}"></span>' if extra_anchor else ""
     note = f'<p class="ledger-warning"><strong>{escape(warning)}</strong></p>' if warning else ""
     return (
         f'<div class="ledger-check ledger-outcome-{word}" id="{escape(entry["cell"])}">{lead}'
         f'<p class="ledger-check-title"><strong>{escape(title)}</strong> '
-        f'<span class="ledger-badge"><span aria-hidden="true">{SYMBOLS[word]}</span> {escape(word)}</span></p>'
+        f'<span class="ledger-badge"><span aria-hidden="true">{SYMBOLS.get(word, "–")}</span> {escape(word)}</span></p>'
         f'<table class="ledger-check-table"><tbody>{body}</tbody></table>{note}</div>'
     )
 
@@ -91,6 +93,8 @@ def _case_text(case: dict[str, Any]) -> str:
 def card_text(entry: dict[str, Any], expected: str) -> str:
     """The same card as one plain line."""
     title = entry["tag"] + (f" ({entry['regime']})" if entry["regime"] else "")
+    if entry["outcome"] == "unavailable":
+        return f"{title}: not checked in this run: {entry['checked_range']}"
     line = f"{title}: {entry['outcome']}; measured {measured_text(entry)}, expected {expected}; {entry['method']}"
     warning = control_warning(entry)
     return f"{line}. {warning}" if warning else line

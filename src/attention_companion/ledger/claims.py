@@ -46,7 +46,7 @@ def claim_files(root: Path) -> tuple[Path, ...]:
 
 
 def load_claims(root: Path | None = None) -> dict[str, Claim]:
-    """All claims by tag: paper by paper, then in file order. Raises `ClaimError` for anything malformed or for a tag used twice."""
+    """All claims by tag: paper by paper, then in file order. Raises `ClaimError` (malformed, or a tag twice)."""
     root = find_root() if root is None else root
     files = claim_files(root)
     if not files:

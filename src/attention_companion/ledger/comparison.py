@@ -157,8 +157,9 @@ def _regime_drift(
             "",
             f"{where}: the method was {old['method']} and is now {now['method']}",
         )
+    skip = {f"values.{name}" for name in tolerance["shown_only"]}
     before, after = _values(old), _values(now)
-    for name in sorted(set(before) | set(after)):
+    for name in sorted((set(before) | set(after)) - skip):
         if name not in before or name not in after:
             gone = ("present", "missing") if name not in after else ("missing", "present")
             text = f"{where}: {name} is {gone[0]} in the baseline, {gone[1]} now"

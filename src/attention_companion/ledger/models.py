@@ -132,6 +132,9 @@ class DriftTolerance(_Strict):
         allow_inf_nan=False,
         description="Allowed multiples of the between-seed standard deviation that the baseline recorded for a value.",
     )
+    shown_only: tuple[Text, ...] = Field(
+        default=(), description="Named values that are noise by nature: kept and shown, never compared."
+    )
     reason: Text
 
 

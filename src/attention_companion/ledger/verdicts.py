@@ -106,8 +106,8 @@ class Verdict:
 def verdict(claim: Claim, regimes: Sequence[RegimeOutcome]) -> Verdict:
     """The verdict of `claim` from the outcomes of its regimes.
 
-    "confirmed" needs a written argument and a machine proof in every regime; everything else that is met everywhere
-    is "confirmed on range". "regime-dependent" means exactly that some regimes are met and others are not. An
+    "confirmed" needs a written argument for all cases and a machine proof, with nothing weaker than exact arithmetic
+    beside it; everything else that is met everywhere is "confirmed on range". "regime-dependent" means exactly that some regimes are met and others are not. An
     undecided regime never counts for either side.
     """
     if not regimes:
@@ -119,10 +119,11 @@ def verdict(claim: Claim, regimes: Sequence[RegimeOutcome]) -> Verdict:
     if met and unmet:
         return Verdict(REGIME, f"met in {_names(met)}; not met in {_names(unmet)}{rest}")
     if met:
-        if claim.argument and not open_ and all(r.method == "proof" for r in met):
-            return Verdict(
-                CONFIRMED, f"machine proofs in {_names(met)}; the argument for all cases: {claim.argument}"
-            )
+        methods = {r.method for r in met}
+        if claim.argument and not open_ and "proof" in methods and methods <= {"proof", "exact"}:
+            proved = _names([r for r in met if r.method == "proof"])
+            why = f"met in {_names(met)}; machine proof: {proved}; argument for all cases: {claim.argument}"
+            return Verdict(CONFIRMED, why)
         return Verdict(ON_RANGE, f"met in {_names(met)}{rest}")
     if unmet:
         if claim.under_specified:
