@@ -135,6 +135,8 @@ def test_a_copied_cache_is_trusted_after_its_content_was_hashed(
         os.utime(path)
     assert not filled.status("mnist").trusted
     assert filled.stamp("mnist")["kind"] == "full"
+    assert filled.fetch("mnist", [].append).kind == "full"
+    assert filled.status("mnist").trusted  # fetch noted the new times after hashing
 
 
 def test_a_second_fetch_asks_nobody(filled: Store, server: Any) -> None:

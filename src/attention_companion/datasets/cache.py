@@ -169,6 +169,13 @@ def read_entry(root: Path, name: str) -> dict[str, Any] | None:
     return entry
 
 
+def confirm_entry(root: Path, name: str, entry: Mapping[str, Any]) -> None:
+    """Note the files' present times, after their content was hashed. Call with the lock held."""
+    noted = {key: value for key, value in entry.items() if key != "untouched"}
+    noted["files"] = _files(root / name)
+    write_atomically(root / name / "entry.json", json.dumps(noted, indent=1) + "\n")
+
+
 def open_split(root: Path, name: str, split: str) -> Split:
     """Memory-map one split; DataCorrupt if a file is not the array it should be."""
     arrays = []

@@ -192,10 +192,13 @@ class Store:
     def _whole_entry(self, source: Source, root: Path, say: Report) -> bool:
         """Is a whole entry with the pinned digests here? A damaged one is removed."""
         try:
-            if cache.read_entry(root, source.name) is None:
+            entry = cache.read_entry(root, source.name)
+            if entry is None:
                 return False
             for split in SPLITS:
                 self._open(source, "full", split)
+            if not entry["untouched"]:
+                cache.confirm_entry(root, source.name, entry)
         except DataCorrupt as error:
             say(f"refused: {error}")
             cache.remove_entry(root, source.name)
