@@ -79,6 +79,9 @@ def build(project: Project, given: argparse.Namespace, screen: Screen) -> int:
     try:
         for line in prepare(project):
             screen.say(line)
+        if problems := refused(project, given.profile):
+            screen.say("\n".join(problems))
+            return 1
         logs = project.results_root / LOGS
         shutil.rmtree(logs, ignore_errors=True)
         logs.mkdir(parents=True)
@@ -93,6 +96,21 @@ def build(project: Project, given: argparse.Namespace, screen: Screen) -> int:
         return 0
     finally:
         lock.close()
+
+
+def refused(project: Project, profile: str) -> list[str]:
+    """What is wrong with notebooks that cannot be keyed (parameters, imports, text), before anything runs."""
+    from attention_companion.execution.keys import compute_key
+
+    problems = []
+    for spec in project.notebooks:
+        # Stand-in digests: the data may still have to be fetched, and every other fault shows without them.
+        data = {name: {"digest": "", "kind": ""} for name in spec.data}
+        try:
+            compute_key(project, spec.name, profile, data=data)
+        except (ValueError, LookupError, OSError) as error:
+            problems.append(f"{spec.name}: {error}")
+    return problems
 
 
 def command_of(given: argparse.Namespace) -> list[str]:

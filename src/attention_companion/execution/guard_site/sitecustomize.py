@@ -6,8 +6,9 @@ code. It uses the standard library alone and imports as little of it as it can.
 What the network guard covers: ``socket`` connections (TCP), datagrams and name look-ups made through Python's socket
 module, in the kernel and in every Python process it starts with the environment handed down. Loopback and Unix
 sockets stay open; the kernel's own messages need them. What it does not cover: sockets opened inside C libraries
-(ZeroMQ, a linked libcurl), programs that are not Python, and a Python started with -I, -E or -S or with an
-emptied environment. It is a guard against accidents, not a sandbox.
+(ZeroMQ, a linked libcurl), a name handed to connect() of the private ``_socket`` module (looked up, then refused),
+programs that are not Python, and a Python started with -I, -E or -S or with an emptied environment. It is a guard
+against accidents, not a sandbox.
 """
 
 import os
@@ -66,6 +67,25 @@ def _guard(event, args):
             _refuse(event, address)
 
 
+def _check_names_first():
+    """connect() and sendto() look a name up inside C before the audit event: look at the address before they do."""
+    import socket
+
+    def checked(name):
+        method = getattr(socket.socket, name)
+
+        def call(self, *args):
+            if args and isinstance(args[-1], tuple) and not _address_allowed(args[-1]):
+                _refuse(f"socket.{name}", args[-1])
+            return method(self, *args)
+
+        call.__name__ = name
+        return call
+
+    for name in ("connect", "connect_ex", "sendto"):
+        setattr(socket.socket, name, checked(name))
+
+
 def _die_with_parent():
     """Make the kernel die when its runner is killed, even by SIGKILL.
 
@@ -100,5 +120,6 @@ def _run_next_sitecustomize():
 
 
 sys.addaudithook(_guard)
+_check_names_first()
 _die_with_parent()
 _run_next_sitecustomize()
