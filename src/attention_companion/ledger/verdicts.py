@@ -107,8 +107,8 @@ def verdict(claim: Claim, regimes: Sequence[RegimeOutcome]) -> Verdict:
     """The verdict of `claim` from the outcomes of its regimes.
 
     "confirmed" needs a written argument for all cases and a machine proof, with nothing weaker than exact arithmetic
-    beside it; everything else that is met everywhere is "confirmed on range". "regime-dependent" means exactly that some regimes are met and others are not. An
-    undecided regime never counts for either side.
+    beside it; everything else that is met everywhere is "confirmed on range". "regime-dependent" means exactly that
+    some regimes are met and others are not. An undecided regime never counts for either side.
     """
     if not regimes:
         return Verdict(NOT_CHECKED, claim.not_checked or "its check did not run")
