@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -166,6 +165,11 @@ class Mini:
     def fetched(self) -> list[str]:
         return self._taken(self.cache / "fetches.log")
 
+    def forget(self) -> None:
+        """Start counting anew."""
+        for taken in (self.executed, self.rendered, self.fetched):
+            taken()
+
     def log(self) -> str:
         path = self.root / "results" / ".logs" / "snakemake.log"
         return path.read_text() if path.exists() else "(no log)"
@@ -239,17 +243,16 @@ def mini(tmp_path: Path) -> Mini:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mini]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Mini:
     """One small project for a module, built once; tests leave it built."""
     folder = tmp_path_factory.mktemp("shared")
     built = make_mini(folder / "small project", folder / "cache")
     built.build()
-    built.executed(), built.rendered(), built.fetched()
-    yield built
+    return built
 
 
 @pytest.fixture
 def built(shared: Mini) -> Mini:
     """The shared project, with nothing executed, rendered or fetched since."""
-    shared.executed(), shared.rendered(), shared.fetched()
+    shared.forget()
     return shared
