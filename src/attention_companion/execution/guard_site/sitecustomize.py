@@ -11,8 +11,15 @@ programs that are not Python, and a Python started with -I, -E or -S or with an 
 against accidents, not a sandbox.
 """
 
+from __future__ import annotations
+
 import os
 import sys
+
+TYPE_CHECKING = False  # typing itself is slow to import, and every child process pays
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _LOOPBACK_NAMES = {"", "localhost", "localhost.localdomain", "ip6-localhost", "::1", "0.0.0.0", "::"}
 _PARENT = "ATTENTION_COMPANION_KERNEL_PARENT"
@@ -22,7 +29,7 @@ class NetworkBlocked(PermissionError):
     """Code of a guarded run asked for the network."""
 
 
-def is_loopback(host):
+def is_loopback(host: object) -> bool:
     """Whether ``host`` (str, bytes or None, as socket functions take it) names this machine's loopback."""
     if host is None:
         return True
@@ -39,14 +46,14 @@ def is_loopback(host):
     return len(parts) == 4 and parts[0] == "127" and all(part.isdigit() and int(part) < 256 for part in parts)
 
 
-def _refuse(event, target):
+def _refuse(event: str, target: object) -> None:
     raise NetworkBlocked(
         f"network access is blocked while a notebook runs ({event} to {target!r}): results may depend only on keyed "
         "inputs. Fetch data beforehand with `companion data fetch`."
     )
 
 
-def _address_allowed(address):
+def _address_allowed(address: object) -> bool:
     # A str or bytes address is a Unix socket's path; a tuple starts with the host; families without hosts
     # (netlink, bluetooth, ...) have other shapes and are refused.
     if address is None or isinstance(address, (str, bytes, bytearray)):
@@ -54,7 +61,7 @@ def _address_allowed(address):
     return isinstance(address, tuple) and len(address) >= 2 and is_loopback(address[0])
 
 
-def _guard(event, args):
+def _guard(event: str, args: tuple[Any, ...]) -> None:
     if event in ("socket.connect", "socket.sendto", "socket.sendmsg"):
         if not _address_allowed(args[1]):
             _refuse(event, args[1])
@@ -67,14 +74,14 @@ def _guard(event, args):
             _refuse(event, address)
 
 
-def _check_names_first():
+def _check_names_first() -> None:
     """connect() and sendto() look a name up inside C before the audit event: look at the address before they do."""
     import socket
 
-    def checked(name):
+    def checked(name: str) -> Callable[..., Any]:
         method = getattr(socket.socket, name)
 
-        def call(self, *args):
+        def call(self: Any, *args: Any) -> Any:
             if args and isinstance(args[-1], tuple) and not _address_allowed(args[-1]):
                 _refuse(f"socket.{name}", args[-1])
             return method(self, *args)
@@ -86,7 +93,7 @@ def _check_names_first():
         setattr(socket.socket, name, checked(name))
 
 
-def _die_with_parent():
+def _die_with_parent() -> None:
     """Make the kernel die when its runner is killed, even by SIGKILL.
 
     ipykernel polls its parent's id once a second, which is late and fails where a subreaper adopts orphans. On Linux
@@ -105,7 +112,7 @@ def _die_with_parent():
         os._exit(1)
 
 
-def _run_next_sitecustomize():
+def _run_next_sitecustomize() -> None:
     """Run the sitecustomize that this file hides (a distribution's or an environment's own), if there is one."""
     from importlib.machinery import PathFinder
 
