@@ -125,7 +125,7 @@ def _alive(pid: int) -> bool:
     [
         ("exit 0", "left 0 files *.tgz"),
         ("echo nonsense > tiny-1.0.0.tgz", "tiny-1.0.0.tgz"),
-        ("tar czf tiny-1.0.0.tgz -C / etc/hostname", "lacks train-images-idx3-ubyte"),
+        ("echo x > note; tar czf tiny-1.0.0.tgz note", "lacks train-images-idx3-ubyte"),
     ],
 )
 def test_a_client_that_delivers_something_else_is_refused(
