@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -156,3 +157,31 @@ def test_ci_run_stops_when_the_book_fails_and_runs_both_commands_when_it_does_no
     status, calls = call("test")
     assert status != 0
     assert calls == [book, test]
+
+
+@pytest.mark.parametrize(("user", "prefix"), [("0", ""), ("1000", "sudo --non-interactive ")])
+def test_ci_run_installs_a_browser_where_there_is_none(tmp_path: Path, user: str, prefix: str) -> None:
+    """On a PATH that holds stand-ins only, so that no browser of this machine is found."""
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci" / "run").write_bytes(CI_RUN.read_bytes())
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    log = tmp_path / "log"
+    for name, body in {
+        "id": f"echo {user}",
+        "make": f'echo "make $*" >> "{log}"',
+        "apt-get": f'echo "${{SUDO:-}}apt-get $*" >> "{log}"',
+        "sudo": 'export SUDO="sudo $1 "; shift; exec "$@"',
+    }.items():
+        (tools / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tools / name).chmod(0o755)
+    for name in ("bash", "sh", "env", "dirname"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    done = subprocess.run(
+        [str(shutil.which("bash")), str(tmp_path / ".ci" / "run")], env={"PATH": str(tools)}, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == 0
+    update, install, *rest = log.read_text().splitlines()
+    assert update == f"{prefix}apt-get update"
+    assert install.startswith(f"{prefix}apt-get install -y --no-install-recommends chromium")
+    assert rest == ["make book", "make test"]

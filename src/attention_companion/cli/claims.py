@@ -105,6 +105,8 @@ def measured(project: Project, claim: Claim, profile: str) -> Mapping[str, Any] 
     for record in entry["regimes"]:
         line("measured", record_line(record))
         line("  range", record["checked_range"])
+        line("  figure", record["figure"])
+        line("  page", f"notebooks/{claim.checked_by}.html#{record['cell']}")
         for name in ("control", "planted"):
             if record[name] is not None:
                 line(f"  {name}", f"{number(record[name])}, {record[name]['outcome']}: {record[name]['description']}")
