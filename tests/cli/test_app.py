@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,18 +28,19 @@ HELP_SECONDS = 0.5
 
 
 def test_help_answers_within_half_a_second() -> None:
-    """The best of five: a busy machine slows some starts down, a heavy import slows all of them."""
+    """Processor seconds: on an idle machine they are what a person waits, on a busy one they do not grow with it."""
     script = Path(sys.executable).with_name("companion")
-    taken = []
-    for _ in range(5):
-        begin = time.perf_counter()
-        done = subprocess.run([script, "--help"], capture_output=True, text=True, timeout=60)
-        taken.append(time.perf_counter() - begin)
-        assert done.returncode == 0
-        assert "doctor" in done.stdout
-        if taken[-1] < HELP_SECONDS:
-            return
-    pytest.fail(f"companion --help took {min(taken):.2f} s at best, {HELP_SECONDS} allowed")
+
+    def spent() -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    before = spent()
+    done = subprocess.run([script, "--help"], capture_output=True, text=True, timeout=60)
+    taken = spent() - before
+    assert done.returncode == 0
+    assert "doctor" in done.stdout
+    assert 0 < taken < HELP_SECONDS, f"companion --help took {taken:.2f} s"
 
 
 def test_importing_the_command_imports_no_machinery() -> None:
