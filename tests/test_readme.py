@@ -124,9 +124,8 @@ def paths_named(document: str) -> set[str]:
     return {name for name in ticked if name.split("/")[0] in roots and ("/" in name or "." in name)}
 
 
-# Made by a build, by `companion accept`, or by a worked example.
+# Made by a build or by a worked example.
 NOT_TRACKED = {
-    "book/baseline/quick.json",
     "_build/html/index.html", "_build/", "results/", "notebooks/13_my_question.md", "notebooks/13_balance.md",
     "src/attention_companion/sparse_xor/balance.py", "tests/sparse_xor/test_balance.py",
 }  # fmt: skip
