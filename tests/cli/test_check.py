@@ -68,7 +68,9 @@ def test_a_source_edited_since_the_build_is_noted(built: Mini) -> None:
     built.edit("src/attention_companion/sums.py", "range(n + 1)", "range(1, n + 1)")
     noted = built.invoke("check")
     assert noted.exit_code == 0
-    assert "note: 11_sum has changed since (source file src/attention_companion/sums.py changed)" in noted.stdout
+    said = "note: 11_sum has changed since (source file src/attention_companion/sums.py changed)"
+    assert said in noted.stdout
+    assert f"- {said}" in built.invoke("check", "--markdown").stdout
 
 
 def test_without_a_build_it_says_so(mini: Mini) -> None:

@@ -38,8 +38,9 @@ def check(project: Project, profile: str, markdown: bool) -> bool:
         for item in drift:
             typer.echo(f"{'drift' if item in fails else 'note'}: {item.text}")
         typer.echo(summary(ledger, profile, len(fails)))
-        for note in outdated(project, ledger, profile):
-            typer.echo(note)
+    # In a job summary as well: after a build that broke off, the ledger may be an older one from the cache.
+    for note in outdated(project, ledger, profile):
+        typer.echo(f"- {note}" if markdown else note)
     return not fails and not ledger.problems
 
 
