@@ -66,6 +66,14 @@ def test_beyond_sixty_four_bits():
     assert (X @ X.T @ X).tolist() == [[0]]
 
 
+@pytest.mark.parametrize("shape", [(3, 7), (7, 3)])
+def test_float_queries_whichever_product_is_cheaper(shape):
+    rng = np.random.default_rng(4)
+    X, query = rng.integers(-3, 4, shape), rng.integers(-3, 4, (5, shape[1]))
+    expected = linearized_attention(X, query).astype(float)
+    np.testing.assert_array_equal(linearized_attention(X.astype(float), query.astype(float)), expected)
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(3, 7), (7, 3)])
 def test_floats_keep_their_dtype_and_agree_with_the_exact_product(dtype, shape):

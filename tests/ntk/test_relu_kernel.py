@@ -161,6 +161,13 @@ def test_blocks_do_not_show(monkeypatch):
     np.testing.assert_allclose(relu_ntk(X, X[:20]), whole_pair, atol=1e-15 * 50)
 
 
+def test_symmetric_to_the_last_bit_across_blocks(monkeypatch):
+    X = np.random.default_rng(8).normal(size=(131, 37))
+    monkeypatch.setattr("attention_companion.ntk.relu_kernel.BLOCK_BYTES", 8 * 131 * 33)
+    K = relu_ntk(X)
+    assert np.array_equal(K, K.T)
+
+
 coordinates = st.integers(-1000, 1000).map(lambda k: k / 8)
 real_rows = st.integers(1, 4).flatmap(
     lambda d: st.lists(st.lists(coordinates, min_size=d, max_size=d), min_size=1, max_size=6)

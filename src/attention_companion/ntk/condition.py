@@ -21,6 +21,7 @@ from flint import arb, ctx, fmpq
 
 from attention_companion.ntk.balls import Undecided, extreme_magnitudes
 from attention_companion.ntk.exact import Array, as_matrix, integer_multiple, is_exact
+from attention_companion.ntk.rank import integer_rank
 from attention_companion.ntk.spectrum import Enclosure, ExactSpectrum
 
 FLOAT_LIMIT = 1e12
@@ -114,12 +115,12 @@ def condition_number_ball(
 
 
 def rank_exact(G: Any) -> int:
-    """The rank of a matrix (n, d) exactly as given, by fraction-free or modular elimination; no tolerance.
+    """The rank of a matrix (n, d) exactly as given; no tolerance (see ``rank``).
 
     Takes the same kinds of input as :func:`condition_number`, rectangular ones too. Note that a float Gram matrix of
     linearly dependent rows has, once rounded, mostly full rank: pass integers for a statement about the images.
     """
-    return int(integer_multiple(as_matrix(G, "G")).rank())
+    return integer_rank(integer_multiple(as_matrix(G, "G")))
 
 
 def _checked(G: Any, rank: int | None) -> tuple[Array, int]:
@@ -167,7 +168,7 @@ def _float_estimate(matrix: Array, k: int) -> float:
 def _enclose(matrix: Array, k: int, bits: int, method: Method = "auto") -> ConditionEnclosure:
     integers = integer_multiple(matrix)
     spectrum = ExactSpectrum(integers)
-    if k > spectrum.rank:
+    if not spectrum.reaches(k):
         return ConditionEnclosure(math.inf, math.inf)
     if k == 1:
         return ConditionEnclosure(Fraction(1), Fraction(1))

@@ -65,7 +65,8 @@ def relu_ntk(X: Any, Z: Any = None) -> Array:
     left = _rows(left_input)
     right = left if Z is None else _rows(right_input)
     n, k = len(left.unit), len(right.unit)
-    result = np.empty((n, k), dtype=dtype)
+    # NaN rather than whatever memory holds: an entry that no block writes must not pass for a value.
+    result = np.full((n, k), np.nan, dtype=dtype)
     block = max(1, BLOCK_BYTES // (8 * k))
     for start in range(0, n, block):
         stop = min(start + block, n)

@@ -22,6 +22,8 @@ from typing import Any
 
 from flint import fmpz_mat, fmpz_poly
 
+from attention_companion.ntk.rank import integer_rank, rank_reaches
+
 
 @dataclass(frozen=True)
 class Enclosure:
@@ -44,8 +46,12 @@ class ExactSpectrum:
 
     @cached_property
     def rank(self) -> int:
-        """Exact rank, found by elimination without the characteristic polynomial."""
-        return int(self._matrix.rank())
+        """Exact rank, found without the characteristic polynomial."""
+        return integer_rank(self._matrix)
+
+    def reaches(self, k: int) -> bool:
+        """Whether at least k eigenvalues are not zero; cheaper than the rank."""
+        return rank_reaches(self._matrix, k)
 
     @cached_property
     def _coefficients(self) -> list[Any]:
@@ -73,7 +79,7 @@ class ExactSpectrum:
 
         Bisection keeps count_above(lower) >= k and count_above(upper) < k, so lower < |eigenvalue k| <= upper.
         """
-        if not 1 <= k <= self.rank:
+        if k < 1 or not self.reaches(k):
             raise ValueError(
                 f"eigenvalue number {k} was asked for; the matrix has {self.rank} that are not zero"
             )
