@@ -39,7 +39,8 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
         wheel.writestr("_companion.pth", str(Path("src").resolve()))
         wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\\nName: attention-companion\\nVersion: 0.1.0\\n"
                                            "Provides-Extra: test\\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nGenerator: x\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nGenerator: x\\nRoot-Is-Purelib: true\\n"
+                                        "Tag: py3-none-any\\n")
         wheel.writestr(f"{info}/RECORD", "")
     return name
 '''
@@ -70,12 +71,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def _setup(root: Path, *arguments: str, path: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+def _setup(root: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items()
             if name not in ("VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME")}
     kept |= {"PIP_NO_INDEX": "1", **environment}
-    if path is not None:
-        kept["PATH"] = path
     return subprocess.run([sys.executable, str(root / "tools" / "setup.py"), *arguments], cwd=root.parent, env=kept,
                           text=True, capture_output=True, timeout=120)
 
