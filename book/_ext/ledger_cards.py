@@ -31,7 +31,7 @@ def _regimes(claim: dict[str, Any], locate: Locate) -> str:
             escape(record["method"]),
             escape(record["checked_range"]),
             _cases(record),
-            _seeds(record),
+            _cost(record),
         )
         rows.append(row(escape(record["regime"] or "all that was run"), cells))
     head = (
@@ -41,7 +41,7 @@ def _regimes(claim: dict[str, Any], locate: Locate) -> str:
         "Method",
         "Checked on",
         "Control and planted case",
-        "Seeds and time",
+        "Seeds and cost",
     )
     return table(f"{claim['tag']}: expected {claim['expected']}", head, rows, css="ledger-regimes")
 
@@ -63,11 +63,18 @@ def _cases(record: dict[str, Any]) -> str:
     return "<br>".join(parts)
 
 
-def _seeds(record: dict[str, Any]) -> str:
-    seeds = record["seeds"]
-    count = "" if seeds is None else f"{seeds if isinstance(seeds, int) else len(seeds)} seeds, "
-    sample = "" if record["n"] is None else f"n = {record['n']}, "
-    return escape(f"{count}{sample}{record['seconds']:.1f} s")
+def _cost(record: dict[str, Any]) -> str:
+    """Seeds and sample size; seconds since the check before it (a loop measures first), peak memory so far."""
+    seeds, parts = record["seeds"], []
+    if seeds is not None:
+        parts.append(f"{seeds if isinstance(seeds, int) else len(seeds)} seeds")
+    if record["n"] is not None:
+        parts.append(f"n = {record['n']}")
+    if record["seconds"] >= 0.05:
+        parts.append(f"{record['seconds']:.1f} s since the check before")
+    if record.get("peak_memory_bytes"):
+        parts.append(f"peak memory {record['peak_memory_bytes'] / 2**20:.0f} MiB")
+    return escape(", ".join(parts))
 
 
 def _facts(view: LedgerView, claim: dict[str, Any]) -> str:
