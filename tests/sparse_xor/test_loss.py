@@ -105,6 +105,18 @@ def test_keeps_its_digits_near_a_perfect_pair_of_heads(dtype, leak, tolerance):
     assert abs(Fraction(float(population_loss(a, b, (0, 1)))) / exact - 1) < tolerance
 
 
+def test_signed_heads_may_be_perfect_with_a_distractor_and_rounding_stays_above_zero():
+    """b = (r, s, c), a = k (r, s, -c), r^2 + s^2 = c^2: (a.x)(b.x) = 2 k r s x_p x_q, so f = y for k = 1/(2 r s)."""
+    exact = [Fraction(n) for n in (3, 4, 5)]
+    mirrored = [s * Fraction(sign, 24) for s, sign in zip(exact, (1, 1, -1), strict=True)]
+    assert population_loss(mirrored, exact, (0, 1)) == 0
+    rng = np.random.default_rng(0)
+    for angle in rng.uniform(0.2, 1.3, size=200):
+        b = rng.uniform(0.5, 2) * np.array([np.cos(angle), np.sin(angle), 1.0])
+        a = b * [1, 1, -1] / (2 * b[0] * b[1])
+        assert 0 <= population_loss(a, b, (0, 1)) < 1e-12
+
+
 def test_dtypes():
     a, b = np.array([0.25, 0.75]), np.array([0.5, 0.5])
     assert population_loss(a, b, (0, 1)).dtype == np.float64

@@ -45,6 +45,36 @@ def test_without_enumeration_it_is_a_bracket(oracle, case):
     assert lower <= oracle.sup(*case) <= upper
 
 
+def least_over_edges(centre, path):
+    """min u w over the boundary of the zonotope of ``path`` around ``centre``, edge by edge in plain Fractions."""
+    least = []
+    for sign in (1, -1):
+        points = [(centre[0] + sign * u, centre[1] + sign * w) for u, w in lower_chain(path)]
+        least.append(Fraction(points[0][0] * points[0][1]))
+        for (u0, w0), (u1, w1) in pairwise(points):
+            du, dw = u1 - u0, w1 - w0
+            # The derivative of (u0 + t du)(w0 + t dw) vanishes here; outside [0, 1] an end is lowest.
+            t = (
+                max(Fraction(0), min(Fraction(1), Fraction(-(u0 * dw + w0 * du), 2 * du * dw)))
+                if du * dw
+                else 1
+            )
+            least += [Fraction((u0 + t * du) * (w0 + t * dw)), Fraction(u1 * w1)]
+    return min(least)
+
+
+@given(
+    st.tuples(st.integers(-30, 30), st.integers(-30, 30)),
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=7),
+)
+@settings(max_examples=300, deadline=None)
+def test_the_lower_bound_on_the_product_is_the_least_point_of_all_edges(centre, generators):
+    path = sort_by_angle(generators)
+    attained, below = _worst_case_exact._least_on_boundary(centre, lower_chain(path), path)
+    assert below == least_over_edges(centre, path)
+    assert below <= attained
+
+
 @given(heads(), st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
 def test_symmetries(case, random):

@@ -23,7 +23,7 @@ from attention_companion.sparse_xor import (
     worst_case_error,
 )
 from attention_companion.sparse_xor._worst_case_exact import exact_bounds
-from attention_companion.sparse_xor._worst_case_float import error_bound, float_bounds
+from attention_companion.sparse_xor._worst_case_float import error_bound, float_bounds, settle
 
 pytestmark = pytest.mark.torch_free
 
@@ -192,6 +192,17 @@ def test_tied_bounds_meet_in_floats_too():
     bound = worst_case_error(a, b, (0, 1))
     assert bound.exact
     assert bound.upper == 2.0
+
+
+def test_reported_bounds_are_one_value_or_wider_by_the_whole_error():
+    error = error_bound(1000)
+    assert settle(1.25, 1.25, error) == (1.25, 1.25)
+    lower, upper = settle(1.25, 1.25 + 1.5 * error, error)
+    assert lower == upper
+    assert 1.25 <= lower <= 1.25 + 1.5 * error
+    lower, upper = settle(1.25, 1.25 + 2.5 * error, error)
+    assert Fraction(lower) < Fraction(1.25) - Fraction(error)
+    assert Fraction(upper) > Fraction(1.25 + 2.5 * error) + Fraction(error)
 
 
 def test_sums_beside_one_are_taken_as_they_are():

@@ -49,10 +49,10 @@ def float_bounds(a: Floats, b: Floats, p: int, q: int, limit: int) -> tuple[floa
     floor = float(max(e_minus, all_ones))
 
     centre = (fixed_a[p] + fixed_a[q], fixed_b[p] + fixed_b[q])
-    # How far each factor of h stays above zero when every free bit is -1. "At least half" is granted to a head that
-    # misses it by rounding alone; that moves the value by less than the error bound.
+    # How far each factor of h stays above zero when every free bit is -1. A head that misses "at least half" by
+    # rounding alone needs no care: h is then above -1e-15 or so, and the bounds below meet as well.
     margin_a, margin_b = (_as_float(c - f.sum()) for c, f in zip(centre, (free_a, free_b), strict=True))
-    if margin_a >= -error and margin_b >= -error:
+    if margin_a >= 0 and margin_b >= 0:
         value = max(floor, 1 - margin_a * margin_b)
         return value, value
 
@@ -62,6 +62,11 @@ def float_bounds(a: Floats, b: Floats, p: int, q: int, limit: int) -> tuple[floa
     lower, upper = max(floor, 1 - attained), max(floor, 1 - below)
     if upper - lower > 2 * error and len(a) <= limit:
         lower = upper = max(floor, 1 - _least_by_enumeration(centre, free_a, free_b))
+    return settle(lower, upper, error)
+
+
+def settle(lower: float, upper: float, error: float) -> tuple[float, float]:
+    """Bounds computed within ``error`` as they are reported: one value if that could be all, else rounded outward."""
     if upper - lower <= 2 * error:
         middle = lower + (upper - lower) / 2
         return middle, middle

@@ -42,9 +42,6 @@ def weighted_rows(embeddings: FloatArray, weights: FloatArray) -> FloatArray:
     """embeddings.T @ weights, shape (m,); OverflowError when the result exceeds the dtype."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = embeddings.T @ weights
-        if not np.isfinite(total).all():
-            small, exponent = _scaled(embeddings)
-            total = np.ldexp(small.T @ weights, exponent)
     if not np.isfinite(total).all():
         raise OverflowError(
             f"the gradient for embeddings as large as {np.abs(embeddings).max()} exceeds {embeddings.dtype}; "
