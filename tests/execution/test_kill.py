@@ -120,15 +120,15 @@ def test_a_killed_runner_takes_its_kernel_along_and_leaves_no_result(mini_projec
     heals(mini_project, gate)
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere only ipykernel's poller ends the kernel")
-def test_without_the_death_signal_the_kernel_lives_on_and_the_next_build_ends_it(mini_project, gate):
-    """The guard removed: the kernel is not told its runner's pid, and ipykernel's poller is off as under subreapers."""
+def start_without_poller(mini, death_signal):
+    """A runner whose kernel lacks ipykernel's poller (subreapers defeat it), with or without our death signal."""
+    hide = "" if death_signal else "'ATTENTION_COMPANION_KERNEL_PARENT': ''"
     code = (
-        "import sys\n"
+        "import subprocess, sys\n"
+        "import jupyter_client.launcher as launcher\n"
         "from attention_companion.execution import runner\n"
         "real = runner.kernel_environment\n"
-        "runner.kernel_environment = lambda *a, **k: {**real(*a, **k), 'ATTENTION_COMPANION_KERNEL_PARENT': ''}\n"
-        "import jupyter_client.launcher as launcher, subprocess\n"
+        f"runner.kernel_environment = lambda *a, **k: {{**real(*a, **k), {hide}}}\n"
         "class Popen(subprocess.Popen):\n"
         "    def __init__(self, cmd, **options):\n"
         "        options['env'].pop('JPY_PARENT_PID', None)\n"
@@ -136,13 +136,28 @@ def test_without_the_death_signal_the_kernel_lives_on_and_the_next_build_ends_it
         "launcher.Popen = Popen\n"
         f"sys.exit(runner.main(['{NAME}', '--profile', 'quick']))\n"
     )
-    runner = subprocess.Popen(
-        [sys.executable, "-c", code], cwd=mini_project.root, stdout=subprocess.PIPE, text=True, start_new_session=True
+    return subprocess.Popen(
+        [sys.executable, "-c", code], cwd=mini.root, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere only ipykernel's poller ends the kernel")
+def test_the_death_signal_ends_a_kernel_whose_poller_is_defeated(mini_project, gate):
+    runner = start_without_poller(mini_project, death_signal=True)
     wait_for_last_cell(runner)
     kernel = kernel_of(mini_project)
     runner.kill()
-    assert not ended(kernel, 1.5)
+    assert ended(kernel)
+    finish(runner)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere only ipykernel's poller ends the kernel")
+def test_without_poller_and_death_signal_the_next_build_ends_the_kernel(mini_project, gate):
+    runner = start_without_poller(mini_project, death_signal=False)
+    wait_for_last_cell(runner)
+    kernel = kernel_of(mini_project)
+    runner.kill()
+    assert not ended(kernel, 1.5)  # the fault, raw
     finish(runner)
     old_or_none(mini_project)
     assert len(end_survivors(mini_project.project)) == 1
