@@ -104,3 +104,34 @@ def test_singular_matrices_are_undecided():
         extreme_magnitudes(fmpz_mat([[1, 1], [1, 1]]), 64)
     with pytest.raises(Undecided, match="zero matrix"):
         extreme_magnitudes(fmpz_mat([[0]]), 64)
+
+
+@pytest.mark.parametrize(
+    ("values", "below", "above", "isolated"),
+    [
+        ((3, 5), 2, 6, True),
+        ((-5, 3), 2, 6, True),
+        ((-9, 3), 2, 6, False),  # too large on the negative side only
+        ((9, 3), 2, 6, False),
+        ((-1, 5), 2, 6, False),  # too small on the negative side only
+        ((1, 5), 2, 6, False),
+    ],
+)
+def test_both_signs_are_looked_at(values, below, above, isolated):
+    matrix = fmpz_mat(2, 2, np.diag(values).ravel().tolist())
+    assert balls._isolated(matrix, Fraction(below), Fraction(above)) is isolated
+
+
+def test_precision_is_raised_until_it_decides():
+    tried = []
+
+    def attempt():
+        tried.append(ctx.prec)
+        if len(tried) < 3:
+            raise Undecided("planted") if len(tried) == 1 else ZeroDivisionError("planted")
+        return "decided"
+
+    before = ctx.prec
+    assert balls._with_precision(100, attempt) == "decided"
+    assert tried == [100, 200, 400]
+    assert ctx.prec == before

@@ -186,6 +186,27 @@ def test_dtypes(dtype):
     assert condition_number(np.array([[200, 100], [100, 200]], dtype=dtype)) == pytest.approx(3, rel=1e-14)
 
 
+def test_no_condition_number_below_one():
+    for method in ("polynomial", "balls"):
+        assert condition_number_ball([[3, 0], [0, 3]], method=method).lower == 1
+
+
+def test_eigenvalues_beyond_the_largest_float():
+    huge = 1.7e308
+    assert condition_number(np.array([[huge, huge], [huge, -huge]])) == pytest.approx(1, rel=1e-12)
+
+
+@pytest.mark.parametrize("exponent", [300, 2000, -2000])
+def test_long_doubles(exponent):
+    # Where long doubles are no wider than float64, the two larger exponents have nothing to show.
+    matrix = np.ldexp(
+        np.array([[2, 1], [1, 2]], dtype=np.longdouble), min(exponent, np.finfo(np.longdouble).maxexp - 3)
+    )
+    if not np.any(matrix):
+        matrix = np.array([[2, 1], [1, 2]], dtype=np.longdouble)
+    assert condition_number(matrix) == pytest.approx(3, rel=1e-14)
+
+
 def test_ball_holds_both_ends():
     found = condition_number_ball(gram(HILBERT))
     middle = float(found.ball.mid())

@@ -65,3 +65,9 @@ def test_wide_images_with_blank_pixels_and_a_repeated_row():
     assert rank_exact(X) == 30
     X[29] = X[4]
     assert rank_exact(X) == rank_exact(X.T) == 29
+
+
+def test_every_column_that_matters_is_checked():
+    """Modulo p the rank is 1; column 1 is dependent, column 2 is not, so one dependent column proves too little."""
+    p = rank.PRIMES[0]
+    assert rank_reaches(fmpz_mat([[1, 0, 0], [0, 0, 0], [0, 0, p]]), 2)

@@ -154,11 +154,8 @@ def _float_estimate(matrix: Array, k: int) -> float:
         floats = np.array([float(Fraction(entry) / largest) for entry in matrix.ravel().tolist()])
         floats = floats.reshape(matrix.shape)
     else:
-        floats = matrix.astype(np.float64)
-        largest = np.max(np.abs(floats))
-        if largest == 0:
-            return math.inf
-        floats = floats / largest
+        # A power of two changes no digit, and brings long doubles into the range of float64.
+        floats = np.ldexp(matrix, -np.frexp(np.max(np.abs(matrix)))[1]).astype(np.float64)
     magnitudes = np.sort(np.abs(np.linalg.eigvalsh(floats)))[::-1]
     if magnitudes[k - 1] <= magnitudes[0] / (2 * FLOAT_LIMIT):
         return math.inf

@@ -12,6 +12,7 @@ One dependent column proves a matrix singular (seconds for 700 rows); proving a 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from flint import fmpq_mat, fmpz_mat, nmod_mat
 
@@ -79,7 +80,7 @@ def _others_depend_on(matrix: fmpz_mat, pivots: list[int], count: int, prime: in
     left = _select(matrix, range(n), pivots)
     rows = _pivot_columns(left.transpose(), prime)
     solution = _select(left, rows, range(len(pivots))).solve(_select(right, rows, range(len(others))))
-    numerators, denominator = fmpq_mat(solution).numer_denom()
+    numerators, denominator = cast(fmpq_mat, solution).numer_denom()
     # Solved on some rows only: on the others the product has to agree by itself.
     return bool(left * numerators == right * denominator)
 
