@@ -28,22 +28,19 @@ def _regimes(claim: dict[str, Any], locate: Locate) -> str:
         cells = (
             link(people(measured_text(record)), locate(record)),
             badge(record["outcome"]),
-            escape(record["method"]),
-            escape(record["checked_range"]),
+            _how(record),
             _cases(record),
-            _cost(record),
         )
         rows.append(row(escape(record["regime"] or "all that was run"), cells))
-    head = (
-        "Regime",
-        "Measured",
-        "Outcome",
-        "Method",
-        "Checked on",
-        "Control and planted case",
-        "Seeds and cost",
-    )
+    head = ("Regime", "Measured", "Outcome", "How it was checked", "Control and planted case")
     return table(f"{claim['tag']}: expected {claim['expected']}", head, rows, css="ledger-regimes")
+
+
+def _how(record: dict[str, Any]) -> str:
+    """Method, range and cost in one cell: a column for each would not fit beside the text."""
+    cost = _cost(record)
+    text = f"<strong>{escape(record['method'])}</strong>: {escape(record['checked_range'])}"
+    return f'{text}<br><span class="ledger-cost">{cost}</span>' if cost else text
 
 
 def _cases(record: dict[str, Any]) -> str:

@@ -59,30 +59,45 @@ def measured_text(entry: dict[str, Any]) -> str:
 
 def card_html(entry: dict[str, Any], expected: str, extra_anchor: str | None) -> str:
     """The card of one record. `extra_anchor` is a second id, for links to the claim's first regime."""
-    rows = [
-        ("Expected", expected),
-        ("Measured", measured_text(entry)),
-        ("Checked on", entry["checked_range"]),
-        ("Method", entry["method"]),
-    ]
-    control, planted = entry["control"], entry["planted"]
-    if control is not None:
-        rows.append(("Control (must fail)", _case_text(control)))
-    if planted is not None:
-        rows.append(("Planted case (must hold)", _case_text(planted)))
-    warning = control_warning(entry)
+    word, warning = entry["outcome"], control_warning(entry)
     title = entry["tag"] + (f" · {entry['regime']}" if entry["regime"] else "")
-    body = "".join(f'<tr><th scope="row">{escape(k)}</th><td>{escape(v)}</td></tr>' for k, v in rows)
-    word = entry["outcome"]
-    if word == "unavailable":
-        body = f'<tr><th scope="row">Not checked</th><td>{escape(entry["checked_range"])}</td></tr>'
     lead = f'<span id="{escape(extra_anchor)}"></span>' if extra_anchor else ""
     note = f'<p class="ledger-warning"><strong>{escape(warning)}</strong></p>' if warning else ""
     return (
         f'<div class="ledger-check ledger-outcome-{word}" id="{escape(entry["cell"])}">{lead}'
         f'<p class="ledger-check-title"><strong>{escape(title)}</strong> '
-        f'<span class="ledger-badge"><span aria-hidden="true">{SYMBOLS.get(word, "–")}</span> {escape(word)}</span></p>'
-        f'<table class="ledger-check-table"><tbody>{body}</tbody></table>{note}</div>'
+        f'<span class="ledger-badge"><span aria-hidden="true">{SYMBOLS.get(word, "–")}</span> {escape(word)}</span> '
+        f"{escape(_sentence(entry, expected))}</p>{note}{_details(entry, title)}</div>"
+    )
+
+
+def _sentence(entry: dict[str, Any], expected: str) -> str:
+    """What was measured against what was expected, and what the control did, in one line."""
+    if entry["outcome"] == "unavailable":
+        return entry["checked_range"]
+    text = f"measured {measured_text(entry)}, expected {expected}"
+    for case, right, words in ((entry["control"], "unmet", "fails"), (entry["planted"], "met", "holds")):
+        if case is not None and case["outcome"] == right:
+            name = "control" if right == "unmet" else "planted case"
+            text += f"; {name} {measured_text(case)}, {words} as it must"
+    return text
+
+
+def _details(entry: dict[str, Any], title: str) -> str:
+    """Range, method and the two cases, folded: the chapter's closing cards show them all again."""
+    if entry["outcome"] == "unavailable":
+        return ""
+    rows = [("Checked on", entry["checked_range"]), ("Method", entry["method"])]
+    if entry["control"] is not None:
+        rows.append(("Control (must fail)", _case_text(entry["control"])))
+    if entry["planted"] is not None:
+        rows.append(("Planted case (must hold)", _case_text(entry["planted"])))
+    if entry.get("tolerance_note"):
+        rows.append(("Note", entry["tolerance_note"]))
+    body = "".join(f'<tr><th scope="row">{escape(k)}</th><td>{escape(v)}</td></tr>' for k, v in rows)
+    return (
+        f'<details class="ledger-check-details"><summary>How {escape(title)} was checked</summary>'
+        f'<table class="ledger-check-table"><tbody>{body}</tbody></table></details>'
     )
 
 
