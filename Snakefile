@@ -16,7 +16,7 @@ import shlex
 import sys
 from functools import partial
 
-from attention_companion.execution.graph import Graph
+from attention_companion.execution.graph import PIECES, Graph
 from attention_companion.execution.plain import hold_project
 from attention_companion.execution.project import Project
 
@@ -65,8 +65,9 @@ def runs(profile):
     return [ancient(partial(run_of, profile, notebook)) for notebook in graph.notebooks()]
 
 
-def pieces(profile, *paths):
-    return [ancient(partial(after_data, path, profile)) for path in paths]
+def pieces(profile, target):
+    """What the target wants besides the runs; execution/graph.py lists it."""
+    return [ancient(partial(after_data, path, profile)) for path in PIECES[target]]
 
 
 def profile_of(wildcards):
@@ -92,13 +93,13 @@ rule book:
     default_target: True
     input:
         runs("quick"),
-        pieces("quick", Graph.book, Graph.check),
+        pieces("quick", "book"),
 
 
 rule full:
     input:
         runs("full"),
-        pieces("full", Graph.book, Graph.check),
+        pieces("full", "book"),
 
 
 rule results:
@@ -109,13 +110,13 @@ rule results:
 rule figures:
     input:
         runs("quick"),
-        pieces("quick", Graph.figures),
+        pieces("quick", "figures"),
 
 
 rule figures_full:
     input:
         runs("full"),
-        pieces("full", Graph.figures),
+        pieces("full", "figures"),
 
 
 # ---- how each piece is made ----------------------------------------------------------------------------------------

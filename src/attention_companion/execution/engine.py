@@ -25,7 +25,7 @@ import psutil
 
 from attention_companion.execution import locking
 from attention_companion.execution.atomic import write_text
-from attention_companion.execution.graph import Graph
+from attention_companion.execution.graph import Graph, is_current
 from attention_companion.execution.plain import LOCK
 from attention_companion.execution.progress import Follower, Screen, duration
 from attention_companion.execution.project import Project, ProjectError
@@ -85,8 +85,10 @@ def build(project: Project, given: argparse.Namespace, screen: Screen) -> int:
         logs = project.results_root / LOGS
         shutil.rmtree(logs, ignore_errors=True)
         logs.mkdir(parents=True)
-        follower = Follower(Graph(project), given.profile, given.target, screen)
-        code = run_snakemake(project, given, lock, follower)
+        graph = Graph(project)
+        follower = Follower(graph, given.profile, given.target, screen)
+        # Snakemake would find nothing to do; starting it to hear so costs a second and more.
+        code = 0 if is_current(graph, given.target, given.profile) else run_snakemake(project, given, lock, follower)
         follower.finish()
         if code != 0:
             tell_failures(project, code, screen)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,6 +153,25 @@ class Graph:
         if name not in self._cache:
             self._cache[name] = compute()
         return self._cache[name]
+
+
+# What a target consists of besides the runs themselves; the Snakefile's targets and the engine both read it here.
+PIECES: dict[str, tuple[Callable[[Graph, str], Path], ...]] = {
+    "book": (Graph.book, Graph.check),
+    "figures": (Graph.figures,),
+    "results": (),
+}
+
+
+def is_current(graph: Graph, target: str, profile: str) -> bool:
+    """Whether every piece of a target exists under its name, so that there is nothing for Snakemake to do.
+
+    Raises what computing a key raises, except that a missing stamp simply means no.
+    """
+    if not all((graph.root / graph.stamp(name)).exists() for name in graph.data()):
+        return False
+    wanted = [*graph.results(profile).values(), *(path(graph, profile) for path in PIECES[target])]
+    return all((graph.root / path).exists() for path in wanted)
 
 
 def in_ci() -> bool:

@@ -35,6 +35,9 @@ def test_nothing_changed_makes_nothing_and_costs_less_than_three_seconds(built):
     assert "nothing to do, all 2 notebooks are current" in said
     assert "index.html" in said
     assert (built.executed(), built.rendered(), built.fetched()) == ([], [], [])
+    # The engine did not even start Snakemake; Snakemake, asked, agrees.
+    assert not (built.root / "results" / ".logs" / "snakemake.log").exists()
+    assert "Nothing to be done" in built.snakemake("--cores", "1", "-n", "--", "book")
 
 
 def test_touching_every_file_makes_nothing(built):
@@ -98,7 +101,7 @@ CHANGES: list[tuple[str, str, str, str, list[str]]] = [
     ("a kernel file reached through another", "src/attention_companion/tiny_common.py", "20", "21", ["alpha"]),
     ("a kernel file imported in a function", "src/attention_companion/tiny_far.py", "40", "41", ["beta"]),
     ("a kernel file that nothing imports", "src/attention_companion/tiny_unused.py", "0", "1", []),
-    ("white space at the end of a line", "notebooks/alpha.md", "answer()\n```", "answer()  \n```", []),
+    ("blank lines between cells", "notebooks/alpha.md", "answer()\n```\n", "answer()\n```\n\n\n", []),
     ("the versions", "constraints.txt", "numpy==", "# a comment\nnumpy==", ["alpha", "beta"]),
 ]
 
