@@ -183,7 +183,7 @@ def test_the_card_is_escaped_and_holds_no_script_or_colour(root: Path) -> None:
     found = Tags(html)
     assert "script" not in found.tags
     assert {name for name, _ in found.attributes} <= {"class", "id", "scope", "aria-hidden"}
-    assert found.text.count(evil) == 4
+    assert found.text.count(evil) == 5
     assert "✓ met" in found.text
     assert "style" not in html
 
