@@ -143,19 +143,25 @@ def history_table(view: LedgerView) -> str:
 
 def as_printed_table(view: LedgerView, paper: str, locate: Locate) -> str:
     """Each printed number and each released program's fact, beside what this build measured."""
+    claims = [c for c in view.claims.values() if c["paper"] == paper and (c["printed"] or c["released"])]
+    any_released = any(c["released"] for c in claims)
     rows = []
-    for claim in view.claims.values():
-        if claim["paper"] != paper or not (claim["printed"] or claim["released"]):
-            continue
-        released = escape(claim["released"] or "nothing known")
+    for claim in claims:
         for item in claim["printed"] or [None]:
             printed = "nothing printed that we know of"
             if item is not None:
                 printed = f"{item['label']}: {item['text']} ({SOURCES[item['source']]})"
-            cells = (escape(printed), released, _as_run(claim, item, locate), badge(claim["verdict"]))
-            rows.append(row(escape(claim["tag"]), cells))
-    head = ("Claim", "As printed (source)", "As released", "As run here", "Verdict")
-    return table(f"{PAPERS[paper]}: as printed, as released, as run", head, rows, css="ledger-as-printed")
+            cells = [escape(printed), _as_run(claim, item, locate)]
+            if any_released:
+                cells.insert(1, escape(claim["released"] or "nothing known"))
+            rows.append(row(f"{escape(claim['tag'])}<br>{badge(claim['verdict'])}", cells))
+    head = ["Claim and verdict", "As printed (source)", "As run here"]
+    if any_released:
+        head.insert(2, "As released")
+    caption = f"{PAPERS[paper]}: as printed, as released, as run"
+    if not any_released:
+        caption += " (no released program known to us)"
+    return table(caption, head, rows, css="ledger-as-printed")
 
 
 def _as_run(claim: dict[str, Any], item: dict[str, Any] | None, locate: Locate) -> str:
