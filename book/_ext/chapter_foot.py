@@ -1,4 +1,4 @@
-"""The foot of every page: under which profile, when and at what cost its numbers were made, and how to remake them.
+"""The foot of a chapter: under which profile, when and at what cost its numbers were made, and how to remake them.
 
 Directive `{verdict-picture}` shows the front page's bars with their text; `{run-table}` lists the cost of
 every notebook of this build.
@@ -13,6 +13,8 @@ from build_facts import facts, notebook_of, register
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
+
+from attention_companion.execution.render_stage import made_from
 
 SAMPLE_BANNER = (
     "This page was made with the bundled sample of {names}, not with the full data set: "
@@ -29,13 +31,6 @@ def cost(run: dict[str, Any]) -> tuple[str, str]:
     """Seconds and peak memory of a run as printed: ('12.3 s', '410 MB')."""
     provenance = run["provenance"]
     return f"{provenance['seconds']:.1f} s", f"{provenance['peak_memory_bytes'] / 1e6:.0f} MB"
-
-
-def made_from(run: dict[str, Any]) -> str:
-    """Commit of a run, saying so when files were changed beside it."""
-    provenance = run["provenance"]
-    commit = (provenance.get("commit") or "no commit")[:12]
-    return f"{commit} with uncommitted changes" if provenance.get("dirty") else commit
 
 
 def sampled(run: dict[str, Any]) -> list[str]:
@@ -77,15 +72,12 @@ def chapter_rows(notebook: str, run: dict[str, Any], profile: str) -> list[tuple
 
 
 def foot_html(app: Sphinx, pagename: str) -> str:
-    """The foot of a page: a table for a chapter, one sentence elsewhere."""
+    """The foot of a chapter; other pages have the edition in the theme's footer only."""
     known = facts(app)
     notebook = notebook_of(pagename)
     run = known["runs"].get(notebook) if notebook else None
     if run is None:
-        return (
-            f'<p class="page-foot">Numbers on this page come from the <strong>{escape(known["profile"])}</strong> '
-            f"profile, ledger of {escape(str(known['generated'] or 'an unknown date'))}.</p>"
-        )
+        return ""
     rows = "".join(
         f'<tr><th scope="row">{label}</th><td>{value}</td></tr>'
         for label, value in chapter_rows(notebook, run, known["profile"])

@@ -16,16 +16,23 @@ def to_come(ledger: dict[str, Any], paper: str) -> list[dict[str, Any]]:
     return [claim for claim in ledger["claims"] if claim["paper"] == paper and claim.get("not_checked")]
 
 
-def as_markdown(claims: list[dict[str, Any]]) -> str:
-    """One paragraph a claim: tag and place, our paraphrase, the reason it is not checked."""
-    blocks = []
+def as_list(claims: list[dict[str, Any]]) -> nodes.definition_list:
+    """One entry a claim: tag and place, our paraphrase, the reason it is not checked.
+
+    A claim's statement is plain text, so it becomes text nodes and is never read as markup.
+    """
+    listed = nodes.definition_list()
     for claim in claims:
+        place = claim.get("place") or "place not known"
         statement = " ".join(str(claim["statement"]).split())
         reason = " ".join(str(claim["not_checked"]).split())
-        blocks.append(
-            f"{claim['tag']}: {claim.get('place', 'place not known')}\n: {statement}\n\n  *Not checked:* {reason}\n"
+        why = nodes.paragraph("", "", nodes.emphasis("", "Not checked:"), nodes.Text(f" {reason}"))
+        listed += nodes.definition_list_item(
+            "",
+            nodes.term("", f"{claim['tag']}: {place}"),
+            nodes.definition("", nodes.paragraph("", statement), why),
         )
-    return "\n".join(blocks)
+    return listed
 
 
 class ClaimsToCome(SphinxDirective):
@@ -40,7 +47,7 @@ class ClaimsToCome(SphinxDirective):
         claims = to_come(json.loads(Path(path).read_text("utf-8")), self.arguments[0])
         if not claims:
             return self.parse_text_to_nodes("Every claim of this paper that the ledger holds has a check.")
-        return self.parse_text_to_nodes(as_markdown(claims))
+        return [as_list(claims)]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

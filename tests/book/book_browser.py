@@ -148,13 +148,17 @@ def set_theme(context: BrowserContext, theme: str) -> None:
     )
 
 
-def violations(page: Page) -> list[str]:
-    """axe-core's findings under its default rules, one line an element."""
+def start_axe(page: Page) -> None:
+    """Let axe-core (its source was evaluated before) look at a page under its default rules, without waiting."""
     # Without preload: it would fetch the style sheets once more, for rules that are not among the default ones.
-    options = "{resultTypes: ['violations'], preload: false}"
-    found = page.evaluate(
-        "async () => (await axe.run(document, OPTIONS)).violations".replace("OPTIONS", options)
+    page.evaluate(
+        "() => { window.axeRun = axe.run(document, {resultTypes: ['violations'], preload: false}); }"
     )
+
+
+def violations(page: Page) -> list[str]:
+    """Wait for `start_axe`; its findings, one line an element."""
+    found = page.evaluate("async () => (await window.axeRun).violations")
     return [
         f"{rule['id']}: {node['target']} {node['html'][:160]} | {node['failureSummary'][:300]}"
         for rule in found

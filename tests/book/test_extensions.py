@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 from access_fixes import REPAIRS, repair
-from chapter_foot import chapter_rows, cost, made_from, sampled
-from claims_to_come import as_markdown, to_come
+from chapter_foot import chapter_rows, cost, sampled
+from claims_to_come import as_list, to_come
 from data_facts import describe
 from page_links import header_buttons, launch_url, source_path
 
 from attention_companion.datasets.catalogue import catalogue
+from attention_companion.execution.render_stage import edition, made_from
 
 RUN: dict[str, Any] = {
     "profile": "quick",
@@ -53,6 +54,14 @@ def test_uncommitted_changes_are_said() -> None:
     assert made_from({"provenance": {"commit": None, "dirty": False}}) == "no commit"
 
 
+def test_edition_names_each_commit_once() -> None:
+    runs = {"a": RUN, "b": RUN, "c": {"provenance": {"commit": "fedcba9876543210"}}}
+    assert edition("full", "2025-01-02", runs) == (
+        "Numbers of this book: profile full, runs up to 2025-01-02, "
+        "commit 0123456789ab with uncommitted changes, fedcba987654."
+    )
+
+
 def test_only_samples_raise_the_banner() -> None:
     assert sampled(RUN) == ["mnist"]
     assert sampled({"digests": {"data": {"mnist": {"kind": "full"}}}}) == []
@@ -64,7 +73,7 @@ def test_only_unchecked_claims_of_the_paper_are_to_come() -> None:
             "tag": "SIM-A",
             "paper": "simulator",
             "not_checked": "later",
-            "statement": "s\n t",
+            "statement": "s\n *t* <T>",
             "place": "Lemma 3",
         },
         {"tag": "SIM-B", "paper": "simulator", "not_checked": None, "statement": "s"},
@@ -72,7 +81,8 @@ def test_only_unchecked_claims_of_the_paper_are_to_come() -> None:
     ]
     found = to_come({"claims": claims}, "simulator")
     assert [claim["tag"] for claim in found] == ["SIM-A"]
-    assert as_markdown(found) == "SIM-A: Lemma 3\n: s t\n\n  *Not checked:* later\n"
+    # Plain text: what looks like markup in a statement stays as it is written.
+    assert as_list(found).astext().split("\n\n") == ["SIM-A: Lemma 3", "s *t* <T>", "Not checked: later"]
 
 
 def test_every_data_set_is_described_with_its_licence() -> None:

@@ -6,11 +6,23 @@ Each page is loaded once over http and once from its file. The http copy is then
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from book_browser import SIZES, STILL, THEMES, axe_source, open_folds, serve, settle, violations, watched
+from book_browser import (
+    SIZES,
+    STILL,
+    THEMES,
+    axe_source,
+    open_folds,
+    serve,
+    settle,
+    start_axe,
+    violations,
+    watched,
+)
 from playwright.sync_api import Browser, Page
 
 from attention_companion.execution.render_check import html_pages, problems
@@ -61,44 +73,54 @@ def note_math(survey: Survey, page: Page, where: str) -> None:
         survey.math += [f"{where}: raw {raw!r}" for raw in page.evaluate(RAW_MATH)]
 
 
-def note_states(survey: Survey, page: Page, name: str, axe: str) -> None:
-    """The four states of one loaded page."""
-    page.add_style_tag(content=STILL)
-    page.evaluate(axe)
-    open_folds(page)
+def note_states(survey: Survey, pages: dict[str, Page], axe: str) -> None:
+    """The four states of some loaded pages; axe works on all of them at once, each in a process of its own."""
+    for page in pages.values():
+        page.add_style_tag(content=STILL)
+        page.evaluate(axe)
+        open_folds(page)
     for size, (width, height) in SIZES.items():
-        page.set_viewport_size({"width": width, "height": height})
+        for page in pages.values():
+            page.set_viewport_size({"width": width, "height": height})
         # The theme makes what scrolls reachable by Tab a moment after the window has changed its size.
-        page.wait_for_timeout(400)
-        wide, window = page.evaluate(WIDTH)
-        if wide > window:
-            survey.overflow.append(f"{name} {size}: {wide} pixels wide")
-        survey.overflow += [f"{name} {size}: cut off: {what}" for what in page.evaluate(CUT_OFF)]
+        next(iter(pages.values())).wait_for_timeout(400)
+        for name, page in pages.items():
+            wide, window = page.evaluate(WIDTH)
+            if wide > window:
+                survey.overflow.append(f"{name} {size}: {wide} pixels wide")
+            survey.overflow += [f"{name} {size}: cut off: {what}" for what in page.evaluate(CUT_OFF)]
         for theme in THEMES:
-            page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
-            survey.axe += [f"{name} {size} {theme}: {line}" for line in violations(page)]
+            for page in pages.values():
+                page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
+                start_axe(page)
+            for name, page in pages.items():
+                survey.axe += [f"{name} {size} {theme}: {line}" for line in violations(page)]
 
 
 @pytest.fixture(scope="module")
 def survey(book: Path, chromium: Browser) -> Survey:
     """Visit every page of the book once over http and once from its file."""
     found, axe = Survey(), axe_source()
+    width, height = SIZES["wide"]
+    names = [path.relative_to(book).as_posix() for path in html_pages(book)]
     with serve(book) as http:
         for top in (http, book.as_uri() + "/"):
-            width, height = SIZES["wide"]
             context = chromium.new_context(viewport={"width": width, "height": height})
-            for path in html_pages(book):
-                name = path.relative_to(book).as_posix()
-                with watched(context) as (page, record):
-                    page.goto(top + name)
-                    settle(page)
-                    note_math(found, page, f"{top[:4]} {name}")
-                    found.pages += 1
-                    found.outside += [f"{name}: {url}" for url in record.outside(top)]
-                    found.console += [f"{top[:4]} {name}: {m}" for m in [*record.console, *record.errors]]
-                    found.pictures += [f"{name}: {source}" for source in page.evaluate(WITHOUT_ALT)]
+            for pair in (names[i : i + 2] for i in range(0, len(names), 2)):
+                with ExitStack() as stack:
+                    pages = {}
+                    for name in pair:
+                        page, record = stack.enter_context(watched(context))
+                        page.goto(top + name)
+                        settle(page)
+                        note_math(found, page, f"{top[:4]} {name}")
+                        found.pages += 1
+                        found.outside += [f"{name}: {url}" for url in record.outside(top)]
+                        found.console += [f"{top[:4]} {name}: {m}" for m in [*record.console, *record.errors]]
+                        found.pictures += [f"{name}: {source}" for source in page.evaluate(WITHOUT_ALT)]
+                        pages[name] = page
                     if top == http:
-                        note_states(found, page, name, axe)
+                        note_states(found, pages, axe)
             context.close()
     return found
 

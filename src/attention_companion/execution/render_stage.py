@@ -17,6 +17,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,23 @@ def stage_book(root: Path, profile: str, results: Mapping[str, Path], ledger_pat
             "runs": runs,
         },
     )
+    config["sphinx"]["config"]["html_theme_options"]["extra_footer"] = edition(profile, ledger.get("generated"), runs)
     _write_config(config, repository, stage)
     return book
+
+
+def made_from(run: Mapping[str, Any]) -> str:
+    """Commit of a run (result.json), saying so when files were changed beside it."""
+    provenance = run["provenance"]
+    commit = (provenance.get("commit") or "no commit")[:12]
+    return f"{commit} with uncommitted changes" if provenance.get("dirty") else commit
+
+
+def edition(profile: str, generated: str | None, runs: Mapping[str, Mapping[str, Any]]) -> str:
+    """The sentence at the foot of every page, as HTML: profile, date and commit of its numbers."""
+    commits = ", ".join(sorted({made_from(run) for run in runs.values()})) or "no commit"
+    when = generated or "an unknown date"
+    return escape(f"Numbers of this book: profile {profile}, runs up to {when}, commit {commits}.")
 
 
 def repository_url(config: Mapping[str, Any]) -> str:
