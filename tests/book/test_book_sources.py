@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -12,6 +14,8 @@ import pytest
 import yaml
 from page_links import header_buttons
 
+from attention_companion.cli import app
+from attention_companion.execution.parameters import parse_assignment, read_parameters
 from attention_companion.execution.project import Project
 from attention_companion.execution.render_check import html_pages, read_page
 
@@ -88,3 +92,31 @@ def test_prose_has_no_picture_without_words() -> None:
         for block in re.findall(r"```\{(?:figure|image)\}.*?```", text, flags=re.DOTALL):
             assert re.search(r":alt: \S.{19,}", block), f"{page.name}: {block.splitlines()[0]} needs :alt:"
         assert not re.search(r"!\[\s*\]\(", text), f"{page.name}: a picture with empty words"
+
+
+def commands(text: str) -> list[list[str]]:
+    """Every `companion ...` line of a page's code blocks, split as a shell would."""
+    blocks = re.findall(r"```bash\n(.*?)```", text, flags=re.DOTALL)
+    lines = [line.strip() for block in blocks for line in block.splitlines()]
+    return [
+        shlex.split(line.partition("companion ")[2])
+        for line in lines
+        if re.match(r"(\.venv/bin/)?companion ", line)
+    ]
+
+
+def test_commands_in_the_prose_exist_and_their_parameters_too() -> None:
+    from typer.main import get_command
+
+    known = get_command(app).commands
+    project, seen = Project.find(ROOT), 0
+    for page in PROSE:
+        for name, *rest in commands(page.read_text("utf-8")):
+            seen += 1
+            assert name in known, f"{page.name}: companion {name}"
+            if name == "run":
+                parameters = read_parameters(project.notebook(rest[0]).source)
+                for flag, value in pairwise(rest):
+                    if flag == "-p":
+                        parse_assignment(value, parameters)
+    assert seen >= 5

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from book_browser import serve, settle, watched
+from book_browser import axe_source, serve, settle, start_axe, violations, watched
 from book_stub import NAME, html_output, make_stub
 from playwright.sync_api import Browser, Route
 
@@ -86,3 +88,36 @@ def test_theme_still_works_under_the_policy(stub_book: Path, chromium: Browser) 
                 assert page.locator("mjx-container").count() >= 3
             assert page.evaluate("document.documentElement.dataset.theme") in ("light", "dark")
             assert record.console + record.errors == []
+
+
+def test_without_the_repairs_axe_complains(stub_book: Path, chromium: Browser) -> None:
+    """Each repair of the theme is needed: undone in the browser, axe-core finds what it mended."""
+    undone = {
+        "region": "document.getElementById('pst-primary-sidebar').removeAttribute('role')",
+        "aria-required-children": "document.querySelector('.citation').setAttribute('role', 'doc-biblioentry')",
+    }
+    for rule, undo in undone.items():
+        with watched(chromium.new_context(viewport={"width": 1280, "height": 900})) as (page, _):
+            page.goto((stub_book / "references.html").as_uri())
+            settle(page)
+            page.evaluate(axe_source())
+            start_axe(page)
+            assert violations(page) == []
+            page.evaluate(undo)
+            start_axe(page)
+            assert rule in {line.split(":")[0] for line in violations(page)}
+
+
+def test_one_search_field_and_no_second_bar(stub_book: Path, chromium: Browser) -> None:
+    with watched(chromium.new_context(viewport={"width": 1280, "height": 900})) as (page, _):
+        page.goto((stub_book / "index.html").as_uri())
+        assert page.locator(".search-button-field:visible").count() == 1
+        assert page.locator("#pst-header:visible").count() == 0
+
+
+def test_screenshots_are_taken_for_people(stub_book: Path, tmp_path: Path) -> None:
+    script = Path(__file__).resolve().parents[2] / "tools" / "screenshots.py"
+    call = [sys.executable, str(script), str(tmp_path), "--book", str(stub_book), "--page", "index.html"]
+    subprocess.run(call, check=True, capture_output=True)
+    found = sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*.png"))
+    assert found == [f"{s}-{t}/index.html.png" for s in ("narrow", "wide") for t in ("dark", "light")]
