@@ -14,7 +14,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from attention_companion.execution.render_stage import made_from
+from attention_companion.execution.render_stage import made_from, when
 
 SAMPLE_BANNER = (
     "This page was made with the bundled sample of {names}, not with the full data set: "
@@ -30,7 +30,7 @@ def command(notebook: str, run: dict[str, Any], profile: str) -> str:
 def cost(run: dict[str, Any]) -> tuple[str, str]:
     """Seconds and peak memory of a run as printed: ('12.3 s', '410 MB')."""
     provenance = run["provenance"]
-    return f"{provenance['seconds']:.1f} s", f"{provenance['peak_memory_bytes'] / 1e6:.0f} MB"
+    return f"{provenance['seconds']:.1f}\u00a0s", f"{provenance['peak_memory_bytes'] / 1e6:.0f}\u00a0MB"
 
 
 def sampled(run: dict[str, Any]) -> list[str]:
@@ -47,8 +47,8 @@ def chapter_rows(notebook: str, run: dict[str, Any], profile: str) -> list[tuple
     line = command(notebook, run, profile)
     rows = [
         ("Profile", escape(run.get("profile", profile))),
-        ("Commit", f"<code>{escape(made_from(run))}</code>"),
-        ("Date", escape(str(provenance.get("started", "not recorded")))),
+        ("Commit", escape(made_from(run))),
+        ("Date", escape(when(provenance.get("started")))),
         ("Parameters", f"<code>{escape(parameters)}</code>"),
         (
             "Cost",
@@ -133,10 +133,9 @@ class RunTable(SphinxDirective):
         lines = ["| Notebook | Profile | Commit | Date | Time | Peak memory |", "|---|---|---|---|---:|---:|"]
         for name, run in sorted(known["runs"].items()):
             seconds, memory = cost(run)
-            started = str(run["provenance"].get("started", "not recorded"))
             lines.append(
                 f"| [{name}](/notebooks/{name}.ipynb) | {run.get('profile', known['profile'])} "
-                f"| `{made_from(run)}` | {started} | {seconds} | {memory} |"
+                f"| {made_from(run)} | {when(run['provenance'].get('started'))} | {seconds} | {memory} |"
             )
         if not known["runs"]:
             lines = ["This build has no runs."]

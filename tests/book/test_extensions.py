@@ -12,7 +12,7 @@ from data_facts import describe
 from page_links import header_buttons, launch_url, source_path
 
 from attention_companion.datasets.catalogue import catalogue
-from attention_companion.execution.render_stage import edition, made_from
+from attention_companion.execution.render_stage import edition, made_from, when
 
 RUN: dict[str, Any] = {
     "profile": "quick",
@@ -46,7 +46,7 @@ def test_rows_of_a_foot_are_escaped_and_complete() -> None:
     assert rows["Seeds"] == "<code>[1, 2]</code>"
     assert "companion run 12_x --profile quick --out DIR" in rows["Reproduce"]
     assert "DIR/figures/maps.svg" in rows["Figure maps"]
-    assert cost(RUN) == ("3.1 s", "2 MB")
+    assert cost(RUN) == ("3.1\u00a0s", "2\u00a0MB")
 
 
 def test_uncommitted_changes_are_said() -> None:
@@ -60,6 +60,21 @@ def test_edition_names_each_commit_once() -> None:
         "Numbers of this book: profile full, runs up to 2025-01-02, "
         "commit 0123456789ab with uncommitted changes, fedcba987654."
     )
+
+
+@pytest.mark.parametrize(
+    ("moment", "words"),
+    [
+        ("2025-01-02T03:04:05+00:00", "2025-01-02 03:04 UTC"),
+        ("2025-01-02T03:04:05Z", "2025-01-02 03:04 UTC"),
+        ("2025-01-02T03:04:05+02:00", "2025-01-02 01:04 UTC"),
+        ("2025-01-02", "2025-01-02"),
+        ("some day", "some day"),
+        (None, "an unknown date"),
+    ],
+)
+def test_times_are_written_to_the_minute(moment: str | None, words: str) -> None:
+    assert when(moment) == words
 
 
 def test_only_samples_raise_the_banner() -> None:

@@ -17,6 +17,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,9 @@ def stage_book(root: Path, profile: str, results: Mapping[str, Path], ledger_pat
             "runs": runs,
         },
     )
-    config["sphinx"]["config"]["html_theme_options"]["extra_footer"] = edition(profile, ledger.get("generated"), runs)
+    config["sphinx"]["config"]["html_theme_options"]["extra_footer"] = edition(
+        profile, ledger.get("generated"), runs
+    )
     _write_config(config, repository, stage)
     return book
 
@@ -76,11 +79,21 @@ def made_from(run: Mapping[str, Any]) -> str:
     return f"{commit} with uncommitted changes" if provenance.get("dirty") else commit
 
 
+def when(moment: str | None) -> str:
+    """An ISO time to the minute, as people write it; what is not one is returned as it stands."""
+    try:
+        parsed = datetime.fromisoformat(moment or "")
+    except ValueError:
+        return moment or "an unknown date"
+    zone = "" if parsed.tzinfo is None or len(moment or "") <= 10 else " UTC"
+    parsed = parsed if parsed.tzinfo is None else parsed.astimezone(UTC)
+    return f"{parsed:%Y-%m-%d}" if len(moment or "") <= 10 else f"{parsed:%Y-%m-%d %H:%M}{zone}"
+
+
 def edition(profile: str, generated: str | None, runs: Mapping[str, Mapping[str, Any]]) -> str:
     """The sentence at the foot of every page, as HTML: profile, date and commit of its numbers."""
     commits = ", ".join(sorted({made_from(run) for run in runs.values()})) or "no commit"
-    when = generated or "an unknown date"
-    return escape(f"Numbers of this book: profile {profile}, runs up to {when}, commit {commits}.")
+    return escape(f"Numbers of this book: profile {profile}, runs up to {when(generated)}, commit {commits}.")
 
 
 def repository_url(config: Mapping[str, Any]) -> str:
