@@ -105,6 +105,14 @@ def test_no_page_names_a_path_of_this_machine(stub_book: Path, stub: StubProject
         assert str(stub.root.parent).encode() not in content, name
 
 
+def test_nothing_of_thebe_or_tippy_is_shipped(stub_book: Path) -> None:
+    names = [p.name.lower() for p in stub_book.rglob("*")]
+    assert not [name for name in names if "thebe" in name or "tippy" in name]
+    for name, content in pages(stub_book).items():
+        assert b"thebe" not in content.lower(), name
+        assert b"tippy" not in content.lower(), name
+
+
 def test_claims_to_come_are_listed_with_their_reason(stub_book: Path) -> None:
     assert "chapter to come" in text(stub_book, "to-come.html")
 
