@@ -33,7 +33,7 @@ def stub_book(stub: StubProject) -> Path:
 
 @pytest.fixture(scope="session")
 def book() -> Path:
-    """The real book. Its absence is a failure, never a skip."""
+    """The real book (or the folder that BOOK_UNDER_TEST names). Its absence is a failure, never a skip."""
     built = Path(os.environ.get("BOOK_UNDER_TEST", ROOT / "_build" / "html"))
     if not (built / "index.html").is_file():
         pytest.fail(f"no book at {built}: run `make book` (or `make test`, which builds it first)")
