@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import resource
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -83,10 +84,36 @@ def hooks():
 
 
 @pytest.mark.parametrize(("platform", "unit"), [("linux", 1024), ("darwin", 1)])
-def test_peak_memory_is_in_bytes_on_linux_and_macos(hooks, monkeypatch, platform, unit):
+def test_peak_memory_is_in_bytes_where_there_is_no_proc(hooks, monkeypatch, platform, unit):
+    def missing(*_args, **_options):
+        raise FileNotFoundError("/proc/self/status")
+
+    monkeypatch.setattr(hooks, "open", missing, raising=False)
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(resource, "getrusage", lambda who: types.SimpleNamespace(ru_maxrss=5 if who else 7))
     assert hooks.peak_memory_bytes() == 7 * unit
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux keeps a high-water mark per program")
+def test_peak_memory_forgets_the_process_that_started_this_one():
+    """The fault: after fork and exec ru_maxrss still counts the parent's memory. A 300 MB parent must not show."""
+    child = f"""
+import importlib.util, resource
+spec = importlib.util.spec_from_file_location("hooks", {str(HOOKS)!r})
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, module.peak_memory_bytes())
+"""
+    parent = f"""
+import os, sys
+block = b"x" * 300_000_000
+if os.fork() == 0:
+    os.execv(sys.executable, [sys.executable, "-c", {child!r}])
+os.wait()
+"""
+    said = subprocess.run([sys.executable, "-c", parent], capture_output=True, text=True, check=True).stdout.split()
+    assert int(said[0]) > 300e6, "ru_maxrss no longer remembers the parent: the guard may be dropped"
+    assert int(said[1]) < 100e6
 
 
 def test_peak_memory_sees_a_large_block(mini_project):

@@ -22,10 +22,21 @@ _state: dict[str, Any] = {"cells": 0, "modules": {}, "torch_threads": 0}
 def peak_memory_bytes() -> int:
     """Largest resident size so far, in bytes, of this process or of one of its ended children.
 
-    ``ru_maxrss`` counts kibibytes on Linux and bytes on macOS.
+    Linux: the high-water mark of this program's own memory (VmHWM). ``ru_maxrss`` would be wrong there: it survives
+    fork and exec, so that a kernel started by a large process seems large itself. Elsewhere ``ru_maxrss``, in bytes on
+    macOS and kibibytes on other systems.
     """
-    unit = 1 if sys.platform == "darwin" else 1024
-    return unit * max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    children = _maxrss(resource.RUSAGE_CHILDREN)
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:
+            own = next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        own = _maxrss(resource.RUSAGE_SELF)
+    return max(own, children)
+
+
+def _maxrss(who: int) -> int:
+    return resource.getrusage(who).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def loaded_modules() -> dict[str, str]:
