@@ -12,6 +12,7 @@
 # opinions out: every input is ancient(), and profiles/default/config.yaml, which Snakemake reads by itself, turns
 # off reruns by time, by code and by recorded inputs.
 
+import os
 import shlex
 import sys
 from functools import partial
@@ -31,6 +32,8 @@ graph = Graph(project)
 
 # This environment's Python, whatever stands first on PATH; quoted, for its path may hold a space.
 PYTHON = shlex.quote(sys.executable)
+# Jobs that are sent out start Snakemake itself as plain `python` (see profiles/) and inherit this.
+os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
 FOLDERS = {graph.book_folder(profile).as_posix(): profile for profile in graph.profiles()}
 STEP = f"{PYTHON} -m attention_companion.execution.steps"
 
