@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_companion.ntk import rank, rank_exact
-from attention_companion.ntk.rank import integer_rank, rank_reaches
+from attention_companion.ntk.rank import PRIMES, integer_rank, rank_reaches
 
 from .strategies import integer_rows, law
 
@@ -49,14 +49,12 @@ def test_a_prime_that_divides_everything_is_not_believed():
     assert rank_reaches(fmpz_mat([[1, 0], [0, p]]), 2)
 
 
-def test_a_prime_cannot_prove_a_rank_too_low(monkeypatch):
-    """With bad primes only there is no answer, rather than a wrong one."""
+def test_bad_primes_cannot_make_a_rank_too_low(monkeypatch):
+    """With bad primes only, elimination over the integers decides."""
     monkeypatch.setattr(rank, "PRIMES", (2, 3))
     matrix = fmpz_mat([[6, 0], [0, 1]])
-    with pytest.raises(ArithmeticError, match="modulo each"):
-        integer_rank(matrix)
-    with pytest.raises(ArithmeticError, match="modulo each"):
-        rank_reaches(matrix, 2)
+    assert integer_rank(matrix) == 2
+    assert rank_reaches(matrix, 2)
 
 
 def test_wide_images_with_blank_pixels_and_a_repeated_row():
@@ -71,3 +69,11 @@ def test_every_column_that_matters_is_checked():
     """Modulo p the rank is 1; column 1 is dependent, column 2 is not, so one dependent column proves too little."""
     p = rank.PRIMES[0]
     assert rank_reaches(fmpz_mat([[1, 0, 0], [0, 0, 0], [0, 0, p]]), 2)
+
+
+def test_entries_that_are_multiples_of_every_prime_are_decided_over_the_integers():
+    product = PRIMES[0] * PRIMES[1] * PRIMES[2]
+    matrix = fmpz_mat([[product, 0], [0, 1]])
+    assert integer_rank(matrix) == 2
+    assert rank_reaches(matrix, 2)
+    assert not rank_reaches(fmpz_mat([[product, product], [product, product]]), 2)

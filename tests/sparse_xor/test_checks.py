@@ -95,15 +95,23 @@ def test_more_starts_extend_fewer_and_the_controls_fail():
 
 
 @pytest.mark.torch_free
-@pytest.mark.parametrize(("d", "law"), [(1, 0.5), (3, 1 / 3), (256, 0.03973704861108168)])
-def test_collapse_law_values(d, law):
-    assert checks.collapse_law(d) == pytest.approx(law, rel=1e-12)
+@pytest.mark.parametrize(("d", "rho"), [(3, 6 / 13), (6, 24 / 64), (18, 144 / 628)])
+def test_collapse_law_values(d, rho):
+    assert math.tan(math.pi / 2 * checks.collapse_law(d)) == pytest.approx(rho, rel=1e-12)
 
 
 @pytest.mark.torch_free
-def test_collapse_law_is_the_share_of_one_normal_above_another():
-    """Monte Carlo for P(|C| > |S|) with sd(C) = sd(S)/sqrt(d): four standard errors of 200,000 draws."""
-    rng = np.random.default_rng(0)
-    s, c = rng.normal(size=(2, 200_000))
-    share = np.mean(np.abs(c) / math.sqrt(20) > np.abs(s))
-    assert share == pytest.approx(checks.collapse_law(20), abs=4 * math.sqrt(0.14 * 0.86 / 200_000))
+def test_collapse_law_tends_to_one_over_root_d():
+    for d in (100, 10_000):
+        plain = 2 / math.pi * math.atan(1 / math.sqrt(d))
+        assert checks.collapse_law(d) == pytest.approx(plain, rel=1 / d)
+
+
+@pytest.mark.torch_free
+def test_collapse_law_holds_at_small_d_where_the_plain_law_does_not():
+    """At d = 4 and m = 200 (far above d) the share of collapses tells 0.2613 from (2/pi) arctan(1/2) = 0.2952."""
+    seen = checks.step_outcomes(4, 200, 6000, 1e14, seed=11)
+    share, plain = seen.collapsed / seen.starts, 2 / math.pi * math.atan(1 / 2)
+    error = math.sqrt(0.26 * 0.74 / 6000)
+    assert abs(share - checks.collapse_law(4)) < 3 * error
+    assert abs(share - plain) > 4 * error

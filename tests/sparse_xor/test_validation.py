@@ -16,6 +16,7 @@ from attention_companion.sparse_xor import (
     score_gradient,
     worst_case_error,
 )
+from attention_companion.sparse_xor._validation import read_learning_rate
 
 pytestmark = pytest.mark.torch_free
 
@@ -183,3 +184,10 @@ def test_a_learning_rate_beyond_float32_says_what_to_do():
     with pytest.raises(ValueError, match=r"1e\+39, too large for float32; use float64"):
         one_step(V.astype(np.float32), T.astype(np.float32), (0, 1), 1e39)
     one_step(V, T, (0, 1), 1e39)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.longdouble])
+def test_a_learning_rate_of_any_numpy_type_is_read_without_a_warning(kind):
+    rate = read_learning_rate(kind(3), np.dtype(np.float64))
+    assert rate == 3.0
+    assert rate.dtype == np.float64

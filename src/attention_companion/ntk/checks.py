@@ -12,7 +12,7 @@ import numpy as np
 from flint import Ordering, fmpz_mpoly_ctx, nmod_mat
 
 from attention_companion.ntk.attention import gram, linearized_attention, normalise_rows
-from attention_companion.ntk.condition import condition_number, condition_number_ball, rank_exact
+from attention_companion.ntk.condition import condition_number_ball, rank_exact
 from attention_companion.ntk.exact import Array
 from attention_companion.ntk.relu_kernel import relu_ntk
 
@@ -133,8 +133,7 @@ def condition_of_rows(X: Array) -> float:
     """
     if not independent_rows(X):
         return math.inf
-    singular = np.linalg.svd(normalise_rows(X.astype(np.float64)), compute_uv=False)
-    return float((singular[0] / singular[-1]) ** 2)
+    return _squared_spread(normalise_rows(X.astype(np.float64)))
 
 
 @dataclass(frozen=True)
@@ -224,21 +223,31 @@ class RowScaling:
 
 
 def row_scaling(X: Array) -> RowScaling:
-    """Compare the Gram matrix of the unit rows of Z = X X^T X with D^-1 G^3 D^-1, X being scaled to unit rows first."""
+    """Compare the Gram matrix of the unit rows of Z = X X^T X with D^-1 G^3 D^-1, X being scaled to unit rows first.
+
+    Condition numbers are squares of ratios of singular values of the rows themselves, which keeps twice the digits
+    that the rounded Gram matrices have.
+    """
     unit = normalise_rows(X.astype(np.float64))
     G = gram(unit)
     cube = G @ G @ G
-    scaled = gram(normalise_rows(linearized_attention(unit)))
+    attended = normalise_rows(linearized_attention(unit))
+    scaled = gram(attended)
     lengths = np.sqrt(np.diag(cube))
     upper = np.triu_indices(len(X), k=1)
     return RowScaling(
         disagreement=float(np.abs(scaled - cube / np.outer(lengths, lengths)).max()),
         unattended=float(np.abs(scaled - G).max()),
-        kappa=condition_number(G),
-        kappa_scaled=condition_number(scaled),
+        kappa=_squared_spread(unit),
+        kappa_scaled=_squared_spread(attended),
         cosines_before=G[upper],
         cosines_after=scaled[upper],
     )
+
+
+def _squared_spread(rows: Array) -> float:
+    singular = np.linalg.svd(rows, compute_uv=False)
+    return float((singular[0] / singular[-1]) ** 2)
 
 
 #: Angle in degrees and the kernel of two unit vectors at that angle, by hand: cos(t) (180 - t) / 360.

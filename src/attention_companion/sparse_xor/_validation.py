@@ -98,6 +98,9 @@ def read_learning_rate(learning_rate: Any, dtype: np.dtype[Any]) -> Any:
     number = isinstance(learning_rate, int | float | Fraction | np.integer | np.floating)
     if isinstance(learning_rate, bool) or not number:
         raise TypeError(f"learning_rate is {learning_rate!r}; give one real number")
+    if isinstance(learning_rate, np.floating):
+        # Exact for every type up to float64; comparing a float32 with a float64 bound would cast the bound down.
+        learning_rate = float(learning_rate)
     # Comparisons come first: they are exact for any real type, and a NaN fails them all.
     if not 0 <= learning_rate < float("inf"):
         raise ValueError(f"learning_rate is {learning_rate!r}; give a finite number that is not negative")

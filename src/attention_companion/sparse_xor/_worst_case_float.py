@@ -53,7 +53,7 @@ def float_bounds(a: Floats, b: Floats, p: int, q: int, limit: int) -> tuple[floa
     # rounding alone needs no care: h is then above -1e-15 or so, and the bounds below meet as well.
     margin_a, margin_b = (_as_float(c - f.sum()) for c, f in zip(centre, (free_a, free_b), strict=True))
     if margin_a >= 0 and margin_b >= 0:
-        value = max(floor, 1 - margin_a * margin_b)
+        value = float(max(floor, 1 - margin_a * margin_b))
         return value, value
 
     # Edge heights from the unrounded weights, in the chain's order.

@@ -25,17 +25,31 @@ def softmax_of_scores(embeddings: FloatArray, theta: FloatArray) -> FloatArray:
     """The same, for arguments that were read already."""
     with np.errstate(over="ignore", invalid="ignore"):
         scores = embeddings @ theta
-        if np.isfinite(scores).all():
+        # A score of -inf beside a finite largest one has weight 0 either way; nothing needs to be scaled for it.
+        if not np.isnan(scores).any() and np.isfinite(scores.max()):
             below = scores - scores.max()
         else:
-            # Some score left the dtype. Powers of two are taken out exactly, the differences are formed in range,
-            # and on the way back a difference can only grow to -inf, whose exponential is the right limit, 0.
-            small_rows, row_exponent = _scaled(embeddings)
-            small_query, query_exponent = _scaled(theta)
-            small = small_rows @ small_query
-            below = np.ldexp(small - small.max(), row_exponent + query_exponent)
+            below = _below_the_largest(embeddings, theta)
         powers = np.exp(below)
     return powers / powers.sum()
+
+
+def _below_the_largest(embeddings: FloatArray, theta: FloatArray) -> FloatArray:
+    """score - largest score where the largest one leaves the dtype, each row in units of its own power of two.
+
+    Taking powers of two out is exact. On the way back a difference can only grow to -inf, whose exponential is the
+    right limit, 0.
+    """
+    row_exponents = np.frexp(np.abs(embeddings).max(axis=1))[1]
+    query_exponent = int(np.frexp(np.abs(theta).max())[1])
+    small = (np.ldexp(embeddings, -row_exponents[:, np.newaxis]) * np.ldexp(theta, -query_exponent)).sum(axis=1)
+    mantissa, exponent = np.frexp(small)
+    exponent = exponent + row_exponents + query_exponent
+    # Among numbers of one sign the exponent decides, then the mantissa; a negative one is larger the smaller it is.
+    sign = np.sign(mantissa)
+    top = np.lexsort((mantissa, sign * exponent, sign))[-1]
+    here = np.ldexp(mantissa, np.maximum(exponent - exponent[top], -(2**14)))
+    return np.ldexp(here - mantissa[top], exponent[top])
 
 
 def weighted_rows(embeddings: FloatArray, weights: FloatArray) -> FloatArray:
@@ -48,9 +62,3 @@ def weighted_rows(embeddings: FloatArray, weights: FloatArray) -> FloatArray:
             "scale the embeddings down"
         )
     return total
-
-
-def _scaled(array: FloatArray) -> tuple[FloatArray, int]:
-    """array = scaled * 2^exponent with entries of scaled below 1 in absolute value."""
-    exponent = int(np.frexp(np.abs(array).max())[1])
-    return np.ldexp(array, -exponent), exponent

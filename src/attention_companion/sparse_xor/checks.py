@@ -296,10 +296,12 @@ def step_outcomes(
 
 
 def collapse_law(d: int) -> float:
-    """Probability that one large step sends both heads to one target: (2/pi) arctan(1/sqrt(d)), leading order in 1/m.
+    """Probability that one large step sends both heads to one target, to leading order in 1/m, for d >= 3.
 
-    Derived in the chapter: after one step the difference of a head's scores at p and at q is S + C for head 1 and
-    -S + C for head 2, with S and C independent and normal and sd(C) = sd(S)/sqrt(d); the heads collapse when
+    (2/pi) arctan(rho) with rho = 2 d sqrt(d - 2) / (2 d^2 - d - 2), which is 1/sqrt(d) up to a factor 1 + O(1/d).
+    Derived in the chapter: after the step the difference of a head's scores at p and at q is S + C for head 1 and
+    -S + C for head 2, with S and C independent and normal and sd(C) = rho sd(S); the heads collapse when
     abs(C) > abs(S).
     """
-    return 2 / math.pi * math.atan(1 / math.sqrt(d))
+    rho = 2 * d * math.sqrt(d - 2) / (2 * d * d - d - 2)
+    return 2 / math.pi * math.atan(rho)

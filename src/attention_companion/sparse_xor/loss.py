@@ -75,6 +75,7 @@ def _float_loss(a: FloatArray, b: FloatArray, p: int, q: int) -> Any:
     if not np.isfinite(loss):
         largest = max(np.abs(a).max(), np.abs(b).max())
         raise OverflowError(
-            f"the loss of weights as large as {largest} exceeds {a.dtype}; use float64, Fractions or smaller weights"
+            f"the loss of weights as large as {largest} exceeds {a.dtype}; use "
+            f"{'float64, ' if a.dtype == np.float32 else ''}Fractions or smaller weights"
         )
     return loss

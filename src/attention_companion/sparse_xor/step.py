@@ -51,7 +51,7 @@ def one_step(embeddings: Any, theta: Any, pair: Sequence[int], learning_rate: fl
         steepest = max(np.abs(slope).max(), np.abs(slope_tilde).max())
         raise OverflowError(
             f"learning_rate {learning_rate!r} times a gradient as large as {steepest} exceeds {rows.dtype}; "
-            "use float64 or smaller embeddings"
+            f"use {'float64 or ' if rows.dtype == np.float32 else ''}a smaller rate or smaller embeddings"
         )
     gamma, gamma_tilde = softmax_of_scores(rows, moved), softmax_of_scores(rows, moved_tilde)
     straight, crossed = min(gamma[p], gamma_tilde[q]), min(gamma[q], gamma_tilde[p])
