@@ -36,6 +36,10 @@ class MissingValue(LookupError):
     """Something the page asks for is not in the ledger; the message says what there is instead."""
 
 
+class NotMeasured(LookupError):
+    """The number was left out of this run, and the run says why (a data set that is not here, say)."""
+
+
 @dataclass(frozen=True)
 class Found:
     """A number of the ledger and the record it stands in."""
@@ -63,6 +67,12 @@ class LedgerView:
     def record(self, tag: str, regime: str | None) -> dict[str, Any]:
         """The record of a regime, given by name or slug; the only record when `regime` is None."""
         records = self.claim(tag)["regimes"]
+        known = {name for r in records for name in (r["regime"], slug(r["regime"]))}
+        for left_out in self.claim(tag)["missing"]:
+            name = left_out["regime"]
+            asked = regime is not None and regime not in known and regime in (name, slug(name))
+            if asked or (not name and not records):
+                raise NotMeasured(left_out["reason"])
         if not records:
             raise MissingValue(f"{tag} has no measured value: {self.claim(tag)['why']}")
         if regime is None:
@@ -92,7 +102,8 @@ class LedgerView:
 
     def _split(self, tag: str, text: str) -> tuple[dict[str, Any], str]:
         """Separate 'regime.key'; a regime's own name may contain dots, so the longest known one wins."""
-        names = {n for r in self.claim(tag)["regimes"] for n in (r["regime"], slug(r["regime"])) if n}
+        claim = self.claim(tag)
+        names = {n for r in (*claim["regimes"], *claim["missing"]) for n in (r["regime"], slug(r["regime"])) if n}
         for name in sorted(names, key=len, reverse=True):
             if text == name or text.startswith(name + "."):
                 return self.record(tag, name), text[len(name) + 1 :]

@@ -14,7 +14,7 @@ from typing import Any
 
 from docutils import nodes
 from ledger_cards import claim_card
-from ledger_data import PAPERS, SOURCES, LedgerView, MissingValue, format_number, load_view
+from ledger_data import PAPERS, SOURCES, LedgerView, MissingValue, NotMeasured, format_number, load_view
 from ledger_html import (
     Locate,
     as_printed_table,
@@ -78,7 +78,10 @@ class NumberRole(_LedgerRole):
 
     def made(self, view: LedgerView) -> nodes.Node:
         target, _, spec = self.text.rpartition("|") if "|" in self.text else (self.text, "", "")
-        found = view.number(target)
+        try:
+            found = view.number(target)
+        except NotMeasured as left_out:
+            return nodes.emphasis("", f"not measured ({left_out})", classes=["ledger-num"])
         regime = f", {found.record['regime']}" if found.record["regime"] else ""
         title = f"this build measured: {found.claim['tag']}{regime}{f', {found.name}' if found.name else ''}"
         uri = locator(self.env, self.get_location())(found.record)

@@ -97,7 +97,7 @@ def test_a_ledger_of_another_profile_is_refused(root: Path, toy: Toy) -> None:
 def test_unavailable_claims_keep_their_baseline(root: Path, toy: Toy, run: Callable[..., Path]) -> None:
     accept(root, "quick", "XOR-TOY", "x", ledger=toy(0.75))
     folder = run(lambda: notebook_api.unavailable("XOR-TOY", "no data"))
-    with pytest.raises(BaselineError, match="was not checked in this run"):
+    with pytest.raises(BaselineError, match="was not checked whole in this run"):
         accept(root, "quick", "XOR-TOY", "x", ledger=collect(root, "quick", {NOTEBOOK: folder}))
     assert "XOR-TOY" in load_baseline(root, "quick")
 

@@ -232,6 +232,28 @@ def test_unavailable_data_is_listed_and_fails_only_in_ci(root: Path, run: Callab
     assert line == "drift: XOR-TOY: not compared: not checked in this run: only the sample of toys is here"
 
 
+def test_a_regime_left_out_is_named_and_the_claim_is_not_compared(root: Path, run: Callable[..., Path]) -> None:
+    def notebook() -> None:
+        notebook_api.record(
+            "XOR-TOY",
+            0.75,
+            method="float",
+            checked_range="toys",
+            regime="small",
+            control=notebook_api.Control("none", 0.1),
+        )
+        notebook_api.unavailable("XOR-TOY", "no large toys here", regime="large")
+
+    found = collect(root, "quick", {NOTEBOOK: run(notebook)})
+    (claim,) = [c for c in found.claims if c["tag"] == "XOR-TOY"]
+    assert [r["regime"] for r in claim["regimes"]] == ["small"]
+    assert claim["missing"] == [{"regime": "large", "reason": "no large toys here"}]
+    assert "not checked in this run: large (no large toys here)" in claim["why"]
+    assert list(faults(found, ci=False)) == []
+    (line,) = faults(found, ci=True)
+    assert line.endswith("not checked in this run: large: no large toys here")
+
+
 class TestCommand:
     """`python -m attention_companion.ledger.collect`."""
 

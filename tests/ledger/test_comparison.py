@@ -283,6 +283,7 @@ def test_a_value_is_drift_exactly_when_it_leaves_the_allowance(
         "why": "x",
         "tolerance_history": [],
         "unavailable": False,
+        "missing": [],
         "drift": {"abs": allowed, "rel": 0.0, "between_seed_sd": 0.0, "shown_only": ()},
         "depends_on": {"data": {}},
         "regimes": [{**entry, "measured": now, "regime": ""}],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -265,3 +266,21 @@ def test_cards_tables_and_filter_are_accessible_and_escaped(
     for name in ("paper", "verdict", "method"):
         assert f'<label for="ledger-claims-{name}">' in table
         assert f'id="ledger-claims-{name}" data-filter="{name}"' in table
+
+
+@pytest.mark.parametrize(("regime", "left_out"), [("large", True), ("larger", False)])
+def test_a_number_left_out_of_this_run_says_so_and_another_missing_one_fails(
+    book: Any, tmp_path: Path, regime: str, left_out: bool
+) -> None:
+    stored = json.loads((tmp_path / "ledger.json").read_text(encoding="utf-8"))
+    (claim,) = [c for c in stored["claims"] if c["tag"] == "XOR-ONE"]
+    claim["missing"] = [{"regime": "large", "reason": "no large toys here"}]
+    (tmp_path / "ledger.json").write_text(json.dumps(stored), encoding="utf-8")
+    status, said, folder = book(f"Here: {{num}}`XOR-ONE@{regime}.n`.")
+    if left_out:
+        assert status == 0, said
+        page = (folder / "notebooks" / f"{NOTEBOOK}.html").read_text(encoding="utf-8")
+        assert "not measured (no large toys here)" in page
+    else:
+        assert status != 0
+        assert "no regime 'larger'" in said

@@ -136,8 +136,8 @@ def _acceptable(
     if faults:
         raise BaselineError(f"{tag} cannot be accepted: " + "; ".join(faults))
     claim = claims.get(tag)
-    if claim is not None and claim["unavailable"]:
-        raise BaselineError(f"{tag} was not checked in this run ({claim['why']}); its baseline stays")
+    if claim is not None and claim["missing"]:
+        raise BaselineError(f"{tag} was not checked whole in this run ({claim['why']}); its baseline stays")
     if claim is None or not claim["regimes"]:
         if tag in entries:
             return None

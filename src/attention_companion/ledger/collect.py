@@ -142,6 +142,9 @@ def _entry(
     found = verdict(claim, [RegimeOutcome(r["regime"], r["outcome"], r["method"]) for r in regimes])
     if not regimes and missing:
         found = Verdict(NOT_CHECKED, missing[0]["checked_range"])
+    elif missing:
+        left_out = ", ".join(f"{r['regime'] or 'the rest'} ({r['checked_range']})" for r in missing)
+        found = Verdict(found.word, f"{found.why}; not checked in this run: {left_out}")
     source = loaded.get(claim.checked_by) if claim.checked_by else None
     depends: dict[str, Any] = {"notebook": claim.checked_by, "data": {}}
     if source is not None:
@@ -163,6 +166,7 @@ def _entry(
         "why": found.why,
         "regimes": regimes,
         "unavailable": bool(missing) and not regimes,
+        "missing": [{"regime": r["regime"], "reason": r["checked_range"]} for r in missing],
         "depends_on": depends,
     }
 

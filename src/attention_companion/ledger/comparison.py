@@ -44,8 +44,10 @@ def compare(ledger: Any, baseline: Mapping[str, Mapping[str, Any]]) -> list[Drif
     drift: list[Drift] = []
     for claim in ledger.claims:
         entry = baseline.get(claim["tag"])
-        if claim["unavailable"]:
-            drift.append(_not_compared(claim["tag"], f"not checked in this run: {claim['why']}"))
+        if claim["missing"]:
+            parts = [f"{m['regime']}: {m['reason']}" if m["regime"] else m["reason"] for m in claim["missing"]]
+            reasons = "; ".join(parts)
+            drift.append(_not_compared(claim["tag"], f"not checked in this run: {reasons}"))
         elif claim["regimes"]:
             reason = claim["depends_on"].get("foreign_profile")
             if reason:

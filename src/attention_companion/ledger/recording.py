@@ -139,8 +139,8 @@ def record(
     return _shown(Recorded(entry, claim.expectation.words(), extra))
 
 
-def unavailable(tag: str, reason: str) -> Recorded:
-    """Say that `tag` could not be checked in this run, e.g. because only the bundled sample of a data set is here.
+def unavailable(tag: str, reason: str, regime: str = "") -> Recorded:
+    """Say that `tag`, or one regime of it, could not be checked in this run, e.g. because a data set is not here.
 
     The claim then reads "not checked" with `reason`, and is listed as not compared: an error when CI=true.
     """
@@ -163,7 +163,7 @@ def unavailable(tag: str, reason: str) -> Recorded:
     entry = {
         **blank,
         "tag": tag,
-        "regime": "",
+        "regime": regime,
         "method": "float",
         "checked_range": reason.strip(),
         "values": {},
@@ -171,7 +171,7 @@ def unavailable(tag: str, reason: str) -> Recorded:
         "seconds": 0.0,
         "peak_memory_bytes": 0,
         "notebook": os.environ.get("ATTENTION_COMPANION_NOTEBOOK"),
-        "cell": anchor(tag, ""),
+        "cell": anchor(tag, regime),
         "outcome": "unavailable",
     }
     _write(entry)
