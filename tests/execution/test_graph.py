@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -171,16 +172,27 @@ def test_old_ledgers_go_and_the_current_one_stays(made):
 @pytest.mark.parametrize(
     ("stamp", "now", "stale"),
     [
-        ({"kind": "full"}, "full", False),
-        ({"kind": "full"}, "sample", True),
-        ({"kind": "sample"}, "full", True),
-        ({"kind": "sample"}, "sample", False),
-        (None, "full", True),
+        ({"kind": "full"}, ("full", True), False),
+        ({"kind": "full"}, ("full", False), True),
+        ({"kind": "full"}, ("sample", False), True),
+        ({"kind": "sample"}, ("full", True), True),
+        ({"kind": "sample"}, ("sample", False), False),
+        (None, ("full", True), True),
     ],
 )
 def test_a_stamp_holds_as_long_as_the_cache_does(monkeypatch, stamp, now, stale):
-    monkeypatch.setattr(datasets, "status", lambda name: SimpleNamespace(kind=now))
+    monkeypatch.setattr(datasets, "status", lambda name: SimpleNamespace(kind=now[0], trusted=now[1]))
     assert (freshness.stamp_is_stale("mnist", stamp) is not None) == stale
+
+
+def test_a_data_set_that_is_not_whole_is_named_after_each_build(made, monkeypatch):
+    assert freshness.incomplete_data(made.project) == []
+    monkeypatch.setattr(Graph, "data", lambda _self, *_names: ("mnist",))
+    name, stamp = "mnist", made.root / Graph(made.project).stamp("mnist")
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(json.dumps({"name": name, "kind": "sample", "digest": {}}))
+    (line,) = freshness.incomplete_data(made.project)
+    assert line.startswith(f"data {name}: only the bundled sample is here; `companion data fetch {name}`")
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def build(project: Project, given: argparse.Namespace, screen: Screen) -> int:
     """Hold the lock, clear away, run Snakemake, tell how it went. Raises LockError, Stopped."""
-    from attention_companion.execution.freshness import forget_old, prepare
+    from attention_companion.execution.freshness import forget_old, incomplete_data, prepare
     from attention_companion.execution.processes import end_survivors
 
     started = time.monotonic()
@@ -94,6 +94,8 @@ def build(project: Project, given: argparse.Namespace, screen: Screen) -> int:
             tell_failures(project, code, screen)
             return 1
         forget_old(project, given.profile)
+        for line in incomplete_data(project):
+            screen.say(line)
         tell_success(Graph(project), given, follower, time.monotonic() - started, screen)
         return 0
     finally:

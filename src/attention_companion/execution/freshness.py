@@ -66,9 +66,23 @@ def stamp_is_stale(name: str, stamp: Mapping[str, Any] | None) -> str | None:
     if stamp is None:
         return "the stamp cannot be read"
     now = datasets.status(name)
+    if now.kind == "full" and not now.trusted:
+        # Fetching reads the files through, heals what was altered, and notes the new sizes and times.
+        return "the cached files were touched since they were last read through"
     if stamp.get("kind") == now.kind:
         return None
     return f"the stamp says {stamp.get('kind')!r}, the cache now holds {now.kind!r}"
+
+
+def incomplete_data(project: Project) -> list[str]:
+    """A line for each data set of which only a sample, or nothing, is here."""
+    graph, said = Graph(project), []
+    for name in graph.data():
+        stamp = read_json(graph.root / graph.stamp(name)) or {}
+        if (kind := stamp.get("kind", "full")) != "full":
+            what = "only the bundled sample is here" if kind == "sample" else "nothing is here"
+            said.append(f"data {name}: {what}; `companion data fetch {name}` tries its routes again")
+    return said
 
 
 def drop_broken_products(project: Project) -> list[str]:
