@@ -35,7 +35,7 @@ def shown(stored: Any, digits: int = 4) -> str:
     """A stored number for people: exact ones as they are (shortened when long), doubles to `digits` digits."""
     if stored is None:
         return "none"
-    if isinstance(stored, str) and len(stored) <= 24:
+    if isinstance(stored, str) and len(stored) <= 12:
         return stored
     return _float_text(decode(stored), digits)
 
