@@ -8,6 +8,7 @@ is the same on a cluster), and when a job fails shows that job's own message.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import secrets
@@ -90,7 +91,8 @@ def build(project: Project, given: argparse.Namespace, screen: Screen) -> int:
         # Snakemake would find nothing to do; starting it to hear so costs a second and more.
         code = 0 if is_current(graph, given.target, given.profile) else run_snakemake(project, given, lock, follower)
         follower.finish()
-        if code != 0:
+        # An exit code is a claim; the pieces are the proof.
+        if code != 0 or not is_current(Graph(project), given.target, given.profile):
             tell_failures(project, code, screen)
             return 1
         forget_old(project, given.profile)
@@ -152,8 +154,10 @@ def run_snakemake(
     try:
         write_text(record, json.dumps(_record(process.pid, mark, given)))
         assert process.stdin is not None
-        process.stdin.write(b"go\n")
-        process.stdin.close()
+        # Killed before it could be told to go: its exit code will say so.
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(b"go\n")
+            process.stdin.close()
         while process.poll() is None:
             follower.look()
             time.sleep(POLL_SECONDS)
@@ -176,6 +180,8 @@ def tell_failures(project: Project, code: int, screen: Screen) -> None:
         lines = whole.read_text("utf-8", errors="replace").splitlines()
         screen.say("\n".join(lines[-LOG_LINES:]))
     how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+    if code == 0:
+        how += ", yet pieces are missing"
     screen.say(f"\nThe build failed: Snakemake {how} (its log: {whole}). Run it again after mending; "
                f"what is whole is kept.")
 

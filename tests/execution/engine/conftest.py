@@ -59,7 +59,7 @@ SOURCES = {
     "tiny_unused.py": "VALUE = 0\n",
 }
 
-# The interface of the real package: status(name).kind, and the entry that the Snakefile calls.
+# The interface of the real package: status(name).kind and .trusted, and the entry that the Snakefile calls.
 DATASETS = '''\
 import hashlib, json, os, sys
 from pathlib import Path
@@ -68,11 +68,13 @@ from types import SimpleNamespace
 CACHE = Path(os.environ["ATTENTION_COMPANION_CACHE"])
 
 def status(name):
-    return SimpleNamespace(name=name, kind="full" if (CACHE / name).exists() else "unavailable")
+    kind = "full" if (CACHE / name).exists() else "unavailable"
+    return SimpleNamespace(name=name, kind=kind, trusted=not (CACHE / (name + ".touched")).exists())
 
 def fetch(name, target):
     with (CACHE / "fetches.log").open("a") as log:
         log.write(name + "\\n")
+    (CACHE / (name + ".touched")).unlink(missing_ok=True)
     if not (CACHE / name).exists():
         (CACHE / name).write_text((CACHE / (name + ".remote")).read_text())
     digest = hashlib.sha256((CACHE / name).read_bytes()).hexdigest()

@@ -153,6 +153,14 @@ def test_cleaned_data_are_fetched_again_and_identical_data_execute_nothing(built
     assert (built.executed(), built.rendered()) == ([], [])
 
 
+def test_touched_data_are_read_through_again_and_execute_nothing(built):
+    built.build()
+    built.forget()
+    (built.cache / "mnist.touched").touch()
+    assert "touched since" in built.build()
+    assert (built.fetched(), built.executed(), built.rendered()) == (["mnist"], [], [])
+
+
 def test_other_data_execute_exactly_the_notebooks_that_load_them(built):
     (built.cache / "mnist").unlink()
     (built.cache / "mnist.remote").write_text("other images")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from pathlib import Path
 
@@ -47,6 +48,37 @@ def test_a_cluster_gets_the_notebooks_and_the_host_keeps_the_rest(mini):
     assert "nothing to do" in mini.build("book", "--cluster", "profiles/local-cluster")
 
 
+def _mark_incomplete(root: Path, output: Path) -> None:
+    """What a Snakemake killed after the rename, before the job's report, leaves behind."""
+    marks = root / ".snakemake" / "incomplete"
+    marks.mkdir(exist_ok=True)
+    name = base64.urlsafe_b64encode(output.relative_to(root).as_posix().encode()).decode()
+    (marks / name).write_text("{}")
+
+
+def test_snakemakes_mark_on_a_whole_result_neither_reruns_it_nor_loses_the_rest(shared):
+    """The fault: with --rerun-incomplete Snakemake makes the marked output, forgets the others and exits with 0."""
+    shared.build()
+    kernel = shared.root / "src/attention_companion/tiny_far.py"
+    before = kernel.read_text()
+    current = shared.results("alpha")
+    assert len(current) == 1
+    try:
+        kernel.write_text("VALUE = 777\n")  # beta must run, alpha is whole
+        _mark_incomplete(shared.root, current[0])
+        shared.forget()
+        look = ["--workflow-profile", "none", "--nolock", "--cores", "1", "-n", "--rerun-triggers", "software-env"]
+        said = shared.snakemake(*look, "--rerun-incomplete", "--", "book")
+        assert "wildcards: profile=quick, notebook=alpha" in said
+        assert "notebook=beta" not in said  # the fault: the notebook that must run is lost
+        shared.build()
+        assert shared.executed() == ["beta"]
+        assert shared.rendered() == ["quick"]
+        assert "nothing to do" in shared.build()
+    finally:
+        kernel.write_text(before)
+
+
 @pytest.mark.parametrize("profile", ["default", "slurm", "local-cluster"])
 def test_profiles_are_plain_settings(profile):
     text = (REPOSITORY / "profiles" / profile / "config.yaml").read_text()
@@ -54,7 +86,8 @@ def test_profiles_are_plain_settings(profile):
     assert "http" not in text
     if profile == "default":
         assert settings["rerun-triggers"] == ["software-env"]
-        assert settings["rerun-incomplete"] is True
+        assert settings["ignore-incomplete"] is True
+        assert "rerun-incomplete" not in settings
         assert settings["nolock"] is True
     else:
         assert settings["executor"] in ("slurm", "cluster-generic")
