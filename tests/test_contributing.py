@@ -33,7 +33,7 @@ def blocks(language: str) -> list[str]:
 @pytest.fixture
 def examples() -> dict[str, str]:
     claim, listing, source = blocks("yaml")
-    kernel, test = blocks("python")
+    kernel, test, _digest = blocks("python")
     (chapter,) = blocks("md")
     return {"claim": claim, "listing": listing, "source": source, "kernel": kernel, "test": test, "chapter": chapter}
 

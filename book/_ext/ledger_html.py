@@ -29,10 +29,19 @@ def table(
     """A table in a container that scrolls sideways and can be reached with the keyboard."""
     name = f' id="{escape(ident)}"' if ident else ""
     columns = "".join(f'<th scope="col">{escape(h)}</th>' for h in head)
+    labelled = "".join(_label_cells(r, head[1:]) for r in rows)
     return (
         f'<div class="table-scroll" tabindex="0" role="region" aria-label="{escape(label or caption)}">'
-        f'<table class="table ledger-table {escape(css)}"{name}><caption>{escape(caption)}</caption>'
-        f"<thead><tr>{columns}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f'<table class="table ledger-table ledger-stack {escape(css)}"{name}><caption>{escape(caption)}</caption>'
+        f"<thead><tr>{columns}</tr></thead><tbody>{labelled}</tbody></table></div>"
+    )
+
+
+def _label_cells(html: str, names: Sequence[str]) -> str:
+    """Each cell with its column's name, which a narrow screen shows in place of the header row."""
+    parts = html.split("<td>")
+    return parts[0] + "".join(
+        f'<td data-label="{escape(name)}">{part}' for name, part in zip(names, parts[1:], strict=True)
     )
 
 
@@ -101,26 +110,15 @@ def ledger_table(view: LedgerView, locate: Locate) -> str:
             f' data-method="{" ".join(methods)}"'
         )
         first = claim["regimes"][0] if claim["regimes"] else None
+        place = f"{PAPERS[claim['paper']]}, {claim['place']}; source: {source_text(claim)}"
+        measured = measured_links(claim, locate) or escape(claim["why"])
         cells = (
-            escape(f"{PAPERS[claim['paper']]}, {claim['place']}"),
-            escape(claim["statement"]),
-            badge(claim["verdict"]),
-            escape(", ".join(methods) or "none"),
-            measured_links(claim, locate) or escape(claim["why"]),
-            escape(claim["expected"]),
-            escape(source_text(claim)),
+            f'{escape(claim["statement"])}<br><span class="ledger-cost">{escape(place)}</span>',
+            f"{badge(claim['verdict'])}<br>{escape(', '.join(methods))}",
+            f'{measured}<br><span class="ledger-cost">expected {escape(claim["expected"])}</span>',
         )
         rows.append(row(link(claim["tag"], locate(first) if first else None), cells, attributes))
-    head = (
-        "Claim",
-        "Paper and place",
-        "Statement, in our words",
-        "Verdict",
-        "Method",
-        "Measured",
-        "Expected",
-        "Source",
-    )
+    head = ("Claim", "Statement, in our words; where from", "Verdict and method", "Measured and expected")
     caption = f"{len(rows)} claims; profile {view.data['profile']}"
     return filter_form(view, "ledger-claims") + table(
         caption, head, rows, ident="ledger-claims", css="ledger-claims"

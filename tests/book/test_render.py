@@ -208,3 +208,28 @@ def test_command_line(
     assert "index.html" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main([*call, "--result", NAME])
+
+
+def test_the_executed_download_carries_its_figures_as_pictures(tmp_path, monkeypatch):
+    """On the page a figure is a directive and a file; in a notebook taken away the directive would be bare text."""
+    from attention_companion import plots
+    from attention_companion.execution.render_stage import with_pictures
+
+    monkeypatch.setenv("ATTENTION_COMPANION_RUN_DIR", str(tmp_path))
+    monkeypatch.setenv("ATTENTION_COMPANION_NOTEBOOK", "12_one_step")
+    shown = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    import matplotlib.pyplot as plt
+
+    plots.show(
+        plt.figure(), "rise", alt="The line rises from one to four.", caption="A line that rises: a test.", n="n = 3",
+        data={"x": [1]},
+    )
+    output = {"output_type": "display_data", "data": {"text/markdown": shown[0].data, "text/plain": "<Markdown>"}}
+    other = {"output_type": "display_data", "data": {"text/markdown": "plain *words*"}}
+    notebook = {"cells": [{"cell_type": "markdown"}, {"cell_type": "code", "outputs": [output, other]}]}
+    taken = with_pictures(notebook, tmp_path / "figures")["cells"][1]["outputs"]
+    assert set(taken[0]["data"]) == {"image/png", "text/plain"}
+    assert taken[0]["data"]["text/plain"] == "The line rises from one to four. (A line that rises: a test.)"
+    assert taken[1] == other
+    assert "image/png" not in output["data"], "the page's own copy must keep the directive"

@@ -105,6 +105,7 @@ def test_accepting_without_a_reason_is_refused_and_writes_nothing(built: Mini, a
 
 
 def test_accepting_an_unknown_claim_writes_nothing_not_even_for_the_known(built: Mini) -> None:
+    built.edit(BASELINE, '"total": "6"', '"total": "7"')
     before = built.files("book")
     refused = built.invoke("accept", "XOR-SUM", "XOR-NOPE", "--reason", "because")
     assert refused.exit_code == 1

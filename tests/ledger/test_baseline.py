@@ -166,9 +166,18 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(
 
     monkeypatch.setattr(module.os, "fsync", broken)
     with pytest.raises(OSError, match="disk full"):
-        accept(root, "quick", "XOR-TOY", "second", ledger=toy(0.75))
+        accept(root, "quick", "XOR-TOY", "second", ledger=toy(0.8))
     assert path.read_text() == before
     assert sorted(path.parent.iterdir()) == files
+
+
+def test_what_agrees_with_the_baseline_is_not_accepted_again(root: Path, toy: Toy) -> None:
+    """A second acceptance would only overwrite the reason of the first."""
+    path = accept(root, "quick", "XOR-TOY", "first", ledger=toy(0.75))
+    before = path.read_text()
+    with pytest.raises(BaselineError, match="agrees with the accepted baseline; there is nothing to accept"):
+        accept(root, "quick", "XOR-TOY", "second", ledger=toy(0.75))
+    assert path.read_text() == before
 
 
 def test_content_reaches_the_disk_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,10 @@ def one_line(command: Callable[P, R]) -> Callable[P, R]:
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)
             raise typer.Exit(130) from None
+        except BrokenPipeError:
+            # The reader went away (`companion claim TAG | head`); writing the rest, or a message, has no addressee.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            raise typer.Exit(0) from None
         except Exception as error:
             if os.environ.get(TRACEBACK_VARIABLE):
                 raise

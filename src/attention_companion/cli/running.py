@@ -85,7 +85,7 @@ def verdict_lines(project: Project, result: Result) -> Iterator[str]:
     """For each claim that the run recorded: what it measured, and the verdict these records alone would give."""
     from attention_companion.cli.claims import record_line
     from attention_companion.ledger.claims import load_claims
-    from attention_companion.ledger.verdicts import RegimeOutcome, verdict
+    from attention_companion.ledger.verdicts import CONTRADICTED, NOT_REPRODUCED, RegimeOutcome, verdict
 
     claims = load_claims(project.root) if result.records else {}
     for tag in dict.fromkeys(record["tag"] for record in result.records):
@@ -97,6 +97,9 @@ def verdict_lines(project: Project, result: Result) -> Iterator[str]:
         claim = claims[tag]
         found = verdict(claim, [RegimeOutcome(r["regime"], r["outcome"], r["method"]) for r in here])
         yield f"{tag}: {found.word} (in this run only): {found.why}"
+        planted = any(r["planted"] is not None and r["planted"]["outcome"] == "met" for r in here)
+        if found.word in (CONTRADICTED, NOT_REPRODUCED) and not planted:
+            yield "  BUT no planted true case shows that this check could have confirmed it: no verdict of a build"
         for record in here:
             yield f"  {record_line(record)}; expected: {claim.expectation.words()}"
             control = record["control"]

@@ -13,8 +13,10 @@ but a folder that the next one removes:
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -30,6 +32,11 @@ from attention_companion.execution.render_figures import write_verdict_figure
 REPOSITORY_VARIABLE = "ATTENTION_COMPANION_REPOSITORY"
 
 # Claim files and baselines are data of the ledger; a page that wants them reads the ledger.
+#: What plots.show() displays under the runner.
+_FIGURE = re.compile(
+    r"```\{figure\} /figures/[^/]+/(?P<name>[a-z0-9-]+)\.svg\n:name: .*\n:alt: (?P<alt>.*)\n(?::.*\n)*\n"
+    r"(?P<caption>.*?) \{download\}"
+)
 NOT_STAGED = ("claims", "baseline", "__pycache__", "_build", ".ipynb_checkpoints")
 
 
@@ -121,13 +128,27 @@ def _stage_notebook(root: Path, name: str, folder: Path, book: Path) -> dict[str
     for suffix in (".ipynb", ".md"):
         source = _needed(root / "notebooks" / f"{name}{suffix}", "a checkout of the project")
         shutil.copyfile(source, takeaway / source.name)
-    _write_json(takeaway / f"{name}-executed.ipynb", executed)
-
     figures = folder / "figures"
+    _write_json(takeaway / f"{name}-executed.ipynb", with_pictures(executed, figures))
+
     if figures.is_dir():
         shutil.copytree(figures, book / "figures" / name)
         result["figures"] = sorted({p.stem for p in figures.iterdir()})
     return result
+
+
+def with_pictures(notebook: dict[str, Any], figures: Path) -> dict[str, Any]:
+    """A copy of an executed notebook in which figures are pictures; on the page they are directives and files."""
+    copy = json.loads(json.dumps(notebook))
+    for output in (o for cell in copy["cells"] for o in cell.get("outputs", ())):
+        data = output.get("data", {})
+        found = _FIGURE.match("".join(data.get("text/markdown", ())))
+        picture = figures / f"{found['name']}.png" if found else None
+        if found and picture is not None and picture.is_file():
+            data["image/png"] = base64.b64encode(picture.read_bytes()).decode("ascii")
+            data["text/plain"] = f"{found['alt']} ({found['caption'].strip()})"
+            del data["text/markdown"]
+    return copy
 
 
 def _strip_run_traces(notebook: dict[str, Any]) -> None:

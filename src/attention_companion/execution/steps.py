@@ -44,10 +44,12 @@ def check_ledger(graph: Graph, profile: str) -> None:
     wrong = list(faults(ledger, ci=in_ci()))
     if wrong:
         listed = "\n".join(f"  - {fault}" for fault in wrong)
+        count = "1 fault" if len(wrong) == 1 else f"{len(wrong)} faults"
         raise StepError(
-            f"{len(wrong)} faults in the ledger of profile {profile}:\n{listed}\n"
-            f"The pages are rendered all the same and show them. `companion check --profile {profile}` prints the "
-            f"differences, `companion accept TAG --reason ...` accepts one."
+            f"{count} in the ledger of profile {profile}:\n{listed}\n"
+            f"The pages are rendered all the same, in {graph.book_folder(profile)}, and show them. `companion check "
+            f"--profile {profile}` prints the differences, `companion accept TAG --profile {profile} --reason ...` "
+            "accepts one."
         )
     write_json(graph.root / graph.check(profile), {"ledger": path.name, "digest": file_digest(path)})
 

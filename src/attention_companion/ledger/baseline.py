@@ -145,6 +145,8 @@ def _acceptable(
             f"{tag} is neither checked in this ledger nor in the baseline; see `companion claim {tag}`"
         )
     old = entries.get(tag)
+    if old is not None and not any(d["tag"] == tag for d in found.drift):
+        raise BaselineError(f"{tag} agrees with the accepted baseline; there is nothing to accept")
     if old is not None and old["expected"] != claim["expected"]:
         explained = [h for h in claim["tolerance_history"] if h["after"] == claim["expected"]]
         if not explained:

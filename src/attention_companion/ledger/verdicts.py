@@ -125,11 +125,14 @@ def verdict(claim: Claim, regimes: Sequence[RegimeOutcome]) -> Verdict:
             why = f"met in {_names(met)}; machine proof: {proved}; argument for all cases: {claim.argument}"
             return Verdict(CONFIRMED, why)
         return Verdict(ON_RANGE, f"met in {_names(met)}{rest}")
+    if unmet and open_:
+        # What is undecided may yet be met, so the claim is not contradicted everywhere.
+        return Verdict(UNDECIDED, f"not met in {_names(unmet)}{rest}")
     if unmet:
         if claim.under_specified:
-            why = f"no reading tried gives it ({_names(unmet)}); left unsaid: {claim.under_specified}{rest}"
+            why = f"no reading tried gives it ({_names(unmet)}); left unsaid: {claim.under_specified}"
             return Verdict(NOT_REPRODUCED, why)
-        return Verdict(CONTRADICTED, f"not met in {_names(unmet)}{rest}")
+        return Verdict(CONTRADICTED, f"not met in {_names(unmet)}")
     return Verdict(UNDECIDED, f"the intervals straddle the bound in {_names(open_)}; more seeds would decide")
 
 

@@ -271,6 +271,8 @@ def step_outcomes(
         True subtracts the mean embedding and scales back to unit length before the step: the control for the
         collapse law, whose common term is a sum of all embeddings.
     """
+    if starts < 1:
+        raise ValueError(f"starts is {starts}; give at least 1")
     counts = dict.fromkeys(("specialised", "settled", "collapsed", "distracted"), 0)
     for k in range(starts):
         rng = np.random.default_rng([seed, d, m, k])
