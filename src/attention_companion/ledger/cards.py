@@ -66,7 +66,8 @@ def card_html(entry: dict[str, Any], expected: str, extra_anchor: str | None) ->
     return (
         f'<div class="ledger-check ledger-outcome-{word}" id="{escape(entry["cell"])}">{lead}'
         f'<p class="ledger-check-title"><strong>{escape(title)}</strong> '
-        f'<span class="ledger-badge ledger-word-{slug(word)}"><span aria-hidden="true">{SYMBOLS.get(word, "–")}</span> {escape(word)}</span> '
+        f'<span class="ledger-badge ledger-word-{slug(word)}">'
+        f'<span aria-hidden="true">{SYMBOLS.get(word, "–")}</span> {escape(word)}</span> '
         f"{escape(_sentence(entry, expected))}</p>{note}{_details(entry, title)}</div>"
     )
 

@@ -133,7 +133,9 @@ class DriftTolerance(_Strict):
         description="Allowed multiples of the between-seed standard deviation that the baseline recorded for a value.",
     )
     shown_only: tuple[Text, ...] = Field(
-        default=(), description="Named values that are kept and shown, never compared: noise by nature, or counts behind the number that decides."
+        default=(),
+        description="Named values that are kept and shown, never compared: noise by nature, or counts behind the number "
+        "that decides.",
     )
     reason: Text
 
