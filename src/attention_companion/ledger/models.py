@@ -134,8 +134,8 @@ class DriftTolerance(_Strict):
     )
     shown_only: tuple[Text, ...] = Field(
         default=(),
-        description="Named values that are kept and shown, never compared: noise by nature, or counts behind the number "
-        "that decides.",
+        description="Named values that are kept and shown, never compared: noise by nature, or counts behind the "
+        "number that decides.",
     )
     reason: Text
 
