@@ -4,6 +4,9 @@
 #   make figures         figures, CSV and ledger, no pages       make serve      the quick book on a local port
 # Options: PROFILE=full (figures), CORES=n, WORKERS=n (tests), CLUSTER=profiles/slurm, PORT=8000.
 
+# The code that a build runs is this clone's and its environment's, whatever a shell has set for other projects.
+unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP
+
 PROFILE ?= quick
 PORT ?= 8000
 WORKERS ?= 2

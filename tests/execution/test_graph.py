@@ -177,11 +177,13 @@ def test_old_ledgers_go_and_the_current_one_stays(made):
         ({"kind": "full"}, ("sample", False), True),
         ({"kind": "sample"}, ("full", True), True),
         ({"kind": "sample"}, ("sample", False), False),
+        ({"kind": "full", "digest": "deadbeef"}, ("full", True), True),
         (None, ("full", True), True),
     ],
 )
 def test_a_stamp_holds_as_long_as_the_cache_does(monkeypatch, stamp, now, stale):
     monkeypatch.setattr(datasets, "status", lambda name: SimpleNamespace(kind=now[0], trusted=now[1]))
+    monkeypatch.setattr(datasets, "stamp", lambda name: {"kind": now[0]})
     assert (freshness.stamp_is_stale("mnist", stamp) is not None) == stale
 
 

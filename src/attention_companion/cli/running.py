@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -49,7 +50,8 @@ def output_folder(project: Project, spec: NotebookSpec, out: Path | None) -> Pat
     """Where the run goes. The folders that hold the book's own results are refused: a run here is not one of them."""
     own = project.results_root / "custom"
     if out is None:
-        return own / f"{spec.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+        # Two runs may start within one second.
+        return own / f"{spec.name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     target = out.resolve()
     kept = (project.results_root, project.root / "book", project.root / "notebooks", project.root / "src")
     if any(target.is_relative_to(folder) for folder in kept) and not target.is_relative_to(own):

@@ -45,6 +45,7 @@ def finish(partial: Path, order: Order, started: str, seconds: float) -> None:
     except BrokenRun as error:
         raise BrokenRun(f"{where}: {error}") from error
     records = _records(partial, where)
+    _check_left_out(records, order, where)
     again = compute_key(
         order.project,
         order.notebook,
@@ -113,6 +114,22 @@ def _check_kernel(kernel: dict[str, Any], order: Order, where: str) -> None:
         )
 
 
+def _check_left_out(records: list[dict[str, Any]], order: Order, where: str) -> None:
+    """Nothing is "not checked: data unavailable" under a key that says that all its data are whole.
+
+    Such a result would stay for good: the data a run could not read are no part of what its key can see.
+    """
+    left_out = [record for record in records if record.get("outcome") == "unavailable"]
+    kinds = {name: data["kind"] for name, data in order.key.digests["data"].items()}
+    if left_out and all(kind == "full" for kind in kinds.values()):
+        listed = ", ".join(sorted({str(record.get("tag")) for record in left_out}))
+        raise BrokenRun(
+            f"{where}: {listed} could not be checked ({left_out[0].get('checked_range')}) although "
+            f"{', '.join(kinds) or 'every data set'} is here in full. `companion data fetch` reads the cache through "
+            "and mends it; then run again."
+        )
+
+
 def _scrub(path: Path, parameters: dict[str, Any]) -> Any:
     """Rewrite the executed notebook without machine paths, times and random ids; returns it."""
     import nbformat
@@ -135,7 +152,10 @@ def _records(partial: Path, where: str) -> list[Any]:
     records = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
-            records.append(json.loads(line))
+            record = json.loads(line)
         except ValueError as error:
             raise BrokenRun(f"{where}: line {number} of its records is not JSON: {error}") from error
+        if not isinstance(record, dict):
+            raise BrokenRun(f"{where}: line {number} of its records is no record but {line[:60]!r}")
+        records.append(record)
     return records

@@ -54,7 +54,7 @@ def drop_stale_stamps(project: Project) -> list[str]:
     for name in graph.data():
         path = graph.root / graph.stamp(name)
         if path.exists() and (why := stamp_is_stale(name, read_json(path))):
-            path.unlink()
+            remove(path)
             said.append(f"data {name}: {why}; fetching again")
     return said
 
@@ -69,9 +69,9 @@ def stamp_is_stale(name: str, stamp: Mapping[str, Any] | None) -> str | None:
     if now.kind == "full" and not now.trusted:
         # Fetching reads the files through, heals what was altered, and notes the new sizes and times.
         return "the cached files were touched since they were last read through"
-    if stamp.get("kind") == now.kind:
-        return None
-    return f"the stamp says {stamp.get('kind')!r}, the cache now holds {now.kind!r}"
+    if stamp.get("kind") != now.kind:
+        return f"the stamp says {stamp.get('kind')!r}, the cache now holds {now.kind!r}"
+    return None if stamp == datasets.stamp(name) else "the stamp is not the one of these data"
 
 
 def incomplete_data(project: Project) -> list[str]:
@@ -92,16 +92,16 @@ def drop_broken_products(project: Project) -> list[str]:
         folder = graph.root / "results" / profile
         for ledger in sorted(folder.glob("ledger-*.json")):
             if not ledger_is_whole(graph.root, ledger):
-                ledger.unlink()
+                remove(ledger)
                 said.append(f"{ledger.name}: its runs have changed; collecting again")
         for check in sorted(folder.glob("check-*.json")):
             note = read_json(check) or {}
             if not _same(folder / str(note.get("ledger")), note.get("digest")):
-                check.unlink()
+                remove(check)
         for product in (graph.book_folder(profile), graph.figures_folder(profile)):
             for marker in sorted((graph.root / product).glob(f"{MARKER}*")):
                 if not product_is_whole(graph.root, marker):
-                    marker.unlink()
+                    remove(marker)
                     said.append(f"{product}: files are missing or changed; making it again")
         for stage in (graph.root / "_build").glob(f".{graph.figures_folder(profile).name}-*"):
             shutil.rmtree(stage)  # left by an export that was killed
@@ -137,7 +137,8 @@ def product_is_whole(root: Path, marker: Path) -> bool:
     note = read_json(marker) or {}
     files = note.get("files", {})
     ledger, digest = note.get("ledger", ("", None))
-    return bool(files) and _same(root / ledger, digest) and all(
+    there = {path.relative_to(marker.parent).as_posix() for path in product_files(marker.parent)}
+    return there == set(files) != set() and _same(root / ledger, digest) and all(
         _same(marker.parent / name, files[name]) for name in files)
 
 
@@ -163,6 +164,14 @@ def forget_old(project: Project, profile: str) -> None:
         # Snakemake makes the folder of an output before the job that makes the output has run.
         if run.is_dir() and not any(run.iterdir()):
             shutil.rmtree(run)
+
+
+def remove(path: Path) -> None:
+    """Remove what stands where a file of ours belongs: the file, a link, or a folder that somebody put there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

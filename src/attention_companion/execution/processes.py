@@ -85,6 +85,9 @@ def recorded(project: Project, run_dir: Path, notebook: str, profile: str, into_
     try:
         yield job
     finally:
+        # A process that a cell started in a session of its own outlives its kernel; nobody else would end it.
+        near = {me.pid, *(parent.pid for parent in me.parents())}
+        _kill(process for process in _marked(str(run_dir)) if process.pid not in near)
         job.path.unlink(missing_ok=True)
 
 

@@ -170,6 +170,9 @@ def publish(partial: Path, target: Path) -> None:
 
 def discard(folder: Path) -> None:
     """Remove ``folder`` so that a kill half-way never leaves a damaged folder under a result's name."""
+    if folder.is_symlink() or not folder.is_dir():
+        folder.unlink()  # whatever a link leads to is not ours to remove
+        return
     doomed = folder.with_name(f"{PARTIAL_PREFIX}doomed-{os.getpid()}-{folder.name}")
     os.rename(folder, doomed)
     shutil.rmtree(doomed)
@@ -207,16 +210,18 @@ def sweep(project: Project) -> list[str]:
         for entry in sorted(folder.iterdir()):
             if entry.name.startswith(PARTIAL_PREFIX):
                 if entry.resolve() not in live:
-                    shutil.rmtree(entry)
+                    entry.unlink() if entry.is_symlink() else shutil.rmtree(entry)
                     removed.append(f"{entry}: left by a run that was killed")
                 continue
             try:
+                if entry.is_symlink():
+                    raise BrokenRun(f"{entry} is a link, not a result")
                 result = load(entry)
                 if result.key != entry.name:
                     raise BrokenRun(f"{entry} holds the result with key {result.key}")
                 verify(result)
             except BrokenRun as error:
-                discard(entry) if entry.is_dir() else entry.unlink()
+                discard(entry)
                 removed.append(f"{entry}: {error}")
                 continue
             kept.append(result)

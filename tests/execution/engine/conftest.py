@@ -71,14 +71,17 @@ def status(name):
     kind = "full" if (CACHE / name).exists() else "unavailable"
     return SimpleNamespace(name=name, kind=kind, trusted=not (CACHE / (name + ".touched")).exists())
 
+def stamp(name):
+    digest = hashlib.sha256((CACHE / name).read_bytes()).hexdigest()
+    return {"name": name, "kind": "full", "digest": {"train": digest}}
+
 def fetch(name, target):
     with (CACHE / "fetches.log").open("a") as log:
         log.write(name + "\\n")
     (CACHE / (name + ".touched")).unlink(missing_ok=True)
     if not (CACHE / name).exists():
         (CACHE / name).write_text((CACHE / (name + ".remote")).read_text())
-    digest = hashlib.sha256((CACHE / name).read_bytes()).hexdigest()
-    text = json.dumps({"name": name, "kind": "full", "digest": {"train": digest}})
+    text = json.dumps(stamp(name))
     fresh = target.with_suffix(".new")
     fresh.write_text(text)
     os.replace(fresh, target)

@@ -70,7 +70,7 @@ def test_drift_fails_the_build_but_the_pages_are_rendered(shared):
         said = shared.build(ok=False)
         assert "NTK-TINY" in said  # a claim whose notebook does not check it is a fault
         assert shared.rendered() == ["quick"]
-        assert "faults in the ledger" in shared.build(ok=False)  # and stays one, without a new rendering
+        assert "in the ledger of profile" in shared.build(ok=False)  # and stays one, without a new rendering
         assert shared.rendered() == []
     finally:
         claims.write_text(before)
