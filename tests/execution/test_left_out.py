@@ -21,7 +21,7 @@ line = json.dumps({"tag": "XOR-TOY", "outcome": "unavailable", "checked_range": 
 def test_unavailable_is_refused_where_the_key_says_that_the_data_are_whole(mini_project):
     mini_project.notebook("13_data", RECORD, data=("mnist",))
     mini_project.stamp("mnist", kind="full")
-    with pytest.raises(BrokenRun, match="XOR-TOY could not be checked .* although mnist is here in full"):
+    with pytest.raises(BrokenRun, match=r"XOR-TOY could not be checked .* although mnist is here in full"):
         run(mini_project.project, "13_data", "quick")
     mini_project.stamp("mnist", digest="d2", kind="unavailable")
     assert run(mini_project.project, "13_data", "quick").records[0]["outcome"] == "unavailable"
