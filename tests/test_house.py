@@ -183,7 +183,9 @@ def test_tracked_files_name_no_registry_and_no_machine() -> None:
 
 
 def test_a_planted_host_and_path_are_seen() -> None:
-    text = f"see https://{REGISTRY_HOSTS[0]}/simple\ncd /{HOME_FOLDERS[0]}/companion\nok: ~/work/x src/work/y http://h/home/z\n"
+    home = HOME_FOLDERS[0]
+    fine = f"ok: ~/{home}/x src/{home}/y http://h/home/z"
+    text = f"see https://{REGISTRY_HOSTS[0]}/simple\ncd /{home}/companion\n{fine}\n"
     assert [line.split(":")[1] for line in place_complaints("planted", text)] == ["1", "2"]
 
 
