@@ -24,7 +24,7 @@ def test_every_target_is_there_and_phony():
 
 
 def test_book_is_made_although_a_folder_has_its_name():
-    """Trap 14: without .PHONY `make book` would call book/ up to date and do nothing."""
+    """Without .PHONY `make book` would call book/ up to date and do nothing."""
     assert (ROOT / "book").is_dir()
     said = subprocess.run(["make", "-n", "book"], cwd=ROOT, text=True, capture_output=True, check=True).stdout
     assert "execution.engine book" in said

@@ -121,7 +121,7 @@ def test_machinery_is_in_no_notebooks_closure():
         assert not [path for path in closure if any(path.is_relative_to(folder) for folder in machinery)]
 
 
-def test_trap_13_the_runner_and_the_keys_load_no_numerics():
+def test_the_runner_and_the_keys_load_no_numerics():
     """A package whose __init__ imports torch costs every job 2 s; the check below would see it (second half)."""
     code = (
         "import sys\n"

@@ -83,7 +83,7 @@ def test_a_figure_that_left_only_its_name_is_refused():
         check_executed(whole(display(text__plain="<Figure size 640x480 with 1 Axes>")))
 
 
-def test_trap_2_and_6_a_strict_build_renders_broken_notebooks(tmp_path):
+def test_a_strict_build_renders_broken_notebooks(tmp_path):
     """The fault, raw: errors stored, outputs gone, a figure's bare name; sphinx -W -n says nothing. Ours refuses."""
     from sphinx.cmd.build import build_main
 

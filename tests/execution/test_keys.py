@@ -171,7 +171,7 @@ def test_canonical_form():
         canonical(float("nan"))
 
 
-def test_trap_5_the_cache_of_jupyter_book_serves_stale_results(mini_project, tmp_path):
+def test_the_cache_of_jupyter_book_serves_stale_results(mini_project, tmp_path):
     """The fault, raw: jupyter-cache (execute_notebooks: cache) keys code cells only, so an edit in src/ is missed."""
     import jupytext
     import nbformat

@@ -1,4 +1,4 @@
-"""Trap 18: the network guard in Python processes. No packet leaves: what is not refused is stopped by a second hook."""
+"""The network guard in Python processes. No packet leaves: what is not refused is stopped by a second hook."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_command_line(mini_project, capsys):
     assert main(root) == 0
 
 
-def test_trap_19_jupytext_draws_new_ids_each_time_ours_are_derived(mini_project):
+def test_jupytext_draws_new_ids_each_time_ours_are_derived(mini_project):
     path = mini_project.root / "notebooks" / "11_sum.md"
     first, second = ([cell.id for cell in jupytext.read(path).cells] for _ in range(2))
     assert first != second
@@ -107,7 +107,7 @@ def test_trap_19_jupytext_draws_new_ids_each_time_ours_are_derived(mini_project)
     assert len(set(longer)) == len(longer) == len(ours) + 2
 
 
-def test_trap_8_jupytext_sync_overwrites_the_newer_text(mini_project):
+def test_jupytext_sync_overwrites_the_newer_text(mini_project):
     """The fault, raw: the text is edited, a stale .ipynb is touched (a checkout does that), --sync reverts the text."""
     text = mini_project.root / "notebooks" / "11_sum.md"
     source = text.read_text(encoding="utf-8").replace("jupytext:\n", "jupytext:\n  formats: md:myst,ipynb\n")

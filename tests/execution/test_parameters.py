@@ -1,4 +1,4 @@
-"""Parameters: the agreed form, types, and trap 1 (papermill only warns and runs the defaults)."""
+"""Parameters: the agreed form, types, and what papermill does without them (it only warns and runs the defaults)."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_injected_values_are_the_values(mini_project, parameters, number, text, 
     assert repr(scope["rate"]) == repr(number) or number == 0.5 or number == 0
 
 
-def test_trap_1_papermill_runs_the_defaults_with_a_warning_only(mini_project, tmp_path, caplog):
+def test_papermill_runs_the_defaults_with_a_warning_only(mini_project, tmp_path, caplog):
     """The fault, raw: misspelt tag and unknown parameter; the notebook runs with n = 3 as if nothing had been asked."""
     import papermill
 
@@ -179,7 +179,7 @@ def test_trap_1_papermill_runs_the_defaults_with_a_warning_only(mini_project, tm
     assert not mini_project.project.results("quick").exists()
 
 
-def test_trap_19_papermill_sees_no_type_where_none_is_annotated(mini_project):
+def test_papermill_sees_no_type_where_none_is_annotated(mini_project):
 
     from papermill.translators import PythonTranslator
 

@@ -121,7 +121,7 @@ def test_inputs_edited_during_the_run_break_it(mini_project):
     assert leftovers(mini_project.project) == []
 
 
-def test_trap_3_a_failed_run_leaves_no_notebook_where_results_are(mini_project, tmp_path):
+def test_a_failed_run_leaves_no_notebook_where_results_are(mini_project, tmp_path):
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
@@ -147,7 +147,7 @@ def test_trap_3_a_failed_run_leaves_no_notebook_where_results_are(mini_project, 
     assert leftovers(mini_project.project) == []
 
 
-def test_trap_4_a_killed_kernel_is_reported_as_dead(mini_project, tmp_path):
+def test_a_killed_kernel_is_reported_as_dead(mini_project, tmp_path):
     import papermill
     from nbclient.exceptions import DeadKernelError
 
@@ -189,7 +189,7 @@ def foreign_kernel(tmp_path):
     return spec.parents[1]
 
 
-def test_trap_7_another_environments_kernel_cannot_slip_in(mini_project, foreign_kernel, monkeypatch):
+def test_another_environments_kernel_cannot_slip_in(mini_project, foreign_kernel, monkeypatch):
     import papermill
     from jupyter_client.kernelspec import NoSuchKernel
 
@@ -243,7 +243,7 @@ def taken_ports(monkeypatch):
     occupied.close()
 
 
-def test_trap_9_a_port_taken_meanwhile_is_retried_once(mini_project, taken_ports):
+def test_a_port_taken_meanwhile_is_retried_once(mini_project, taken_ports):
     import papermill
 
     path = mini_project.root / "notebooks" / "11_sum.md"
@@ -255,7 +255,7 @@ def test_trap_9_a_port_taken_meanwhile_is_retried_once(mini_project, taken_ports
     assert run(mini_project.project, "12_product", "quick").records == []
 
 
-def test_trap_9_two_taken_ports_in_a_row_are_an_error(mini_project, taken_ports):
+def test_two_taken_ports_in_a_row_are_an_error(mini_project, taken_ports):
     taken_ports(2)
     with pytest.raises(KernelDied, match=r"(?s)did not start.*Address already in use"):
         run(mini_project.project, "12_product", "quick")
@@ -311,7 +311,7 @@ def test_records_that_are_not_json_break_the_run(mini_project):
 
 
 def test_torch_on_more_threads_than_allowed_breaks_the_run(mini_project):
-    """Trap 19: two threads thrash and change last bits; the environment gives one, and a cell may not take more."""
+    """Two threads thrash and change last bits; the environment gives one, and a cell may not take more."""
     mini_project.notebook("13_threads", "import torch\nassert torch.get_num_threads() == 1\ntorch.set_num_threads(2)")
     with pytest.raises(BrokenRun, match="torch used 2 threads, allowed are 1"):
         run(mini_project.project, "13_threads", "quick")

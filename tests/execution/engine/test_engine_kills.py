@@ -84,7 +84,7 @@ def _heals(mini) -> None:
 
 
 def test_a_killed_engine_leaves_a_living_build_that_the_next_one_ends(slow_mini):
-    """Trap 14: children outlive kill -9. The lock is still held by the orphaned Snakemake; the next build ends it."""
+    """Children outlive kill -9. The lock is still held by the orphaned Snakemake; the next build ends it."""
     engine = slow_mini.start()
     _wait(lambda: _kernels(slow_mini))
     snakemake, = _snakemakes(slow_mini)
@@ -131,7 +131,7 @@ def test_waiting_can_be_bounded(slow_mini):
 
 
 def test_snakemakes_own_lock_survives_a_kill_and_ours_does_not(slow_mini):
-    """Trap 14: bare Snakemake, killed, asks for --unlock; the project's settings need no hand."""
+    """Bare Snakemake, killed, asks for --unlock; the project's settings need no hand."""
     command = ["--workflow-profile", "none", "--cores", "1", "--", "results"]
     with subprocess.Popen([*_snakemake(slow_mini), *command], cwd=slow_mini.root, env=slow_mini.environment(),
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as raw:
