@@ -62,6 +62,33 @@ def test_apt_downloads_and_unpacks(world: Any, clients: Any, tmp_path: Path) -> 
     assert (tmp_path / "arguments").read_text().strip().endswith("download tiny-dataset")
 
 
+def test_apt_with_lists_never_read_reads_them_into_the_scratch_folder(
+    world: Any, clients: Any, tmp_path: Path
+) -> None:
+    published = tmp_path / "published"
+    published.mkdir()
+    for name, data in world.files.items():
+        if "ubyte" in name:
+            (published / name).write_bytes(data)
+    clients(
+        "apt-get",
+        f"""echo "$@" >> {tmp_path}/arguments
+case "$*" in
+  *Dir::State::lists=*update) touch lists/read ;;
+  *Dir::State::lists=*download*) test -f lists/read && touch tiny-dataset_1_all.deb ;;
+  *) echo 'E: Unable to locate package tiny-dataset' >&2; exit 100 ;;
+esac""",
+    )
+    clients(
+        "dpkg-deb", f'mkdir -p "$3/usr/share/datasets/tiny"\ncp {published}/* "$3/usr/share/datasets/tiny/"'
+    )
+    found, lines, _ = _attempt(world, tmp_path, APT)
+    assert found == dict(world.source("mnist").digest), lines
+    asked = (tmp_path / "arguments").read_text().splitlines()
+    assert [line.split()[-1] for line in asked] == ["tiny-dataset", "update", "tiny-dataset"]
+    assert f"Dir::State::lists={tmp_path / 'scratch'}" in asked[1]
+
+
 def test_a_machine_without_the_clients_says_so_and_falls_on(world: Any, clients: Any, tmp_path: Path) -> None:
     found, lines, seconds = _attempt(world, tmp_path, NPM, APT)
     assert found == {}

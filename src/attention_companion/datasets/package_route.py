@@ -99,7 +99,22 @@ def _apt(package: str, folder: Path, limits: Limits) -> Path:
         f"Acquire::https::Timeout={patience}",
     ]
     options = [word for setting in settings for word in ("-o", setting)]
-    run_client(["apt-get", *options, "download", package], folder, limits)
+    try:
+        run_client(["apt-get", *options, "download", package], folder, limits)
+    except RouteFailed as failure:
+        if "Unable to locate package" not in str(failure) and "no installation candidate" not in str(failure):
+            raise
+        # A machine whose package lists were never read. Reading them into the scratch folder needs no rights and
+        # changes nothing on the machine.
+        for part in ("lists/partial", "cache/archives/partial"):
+            (folder / part).mkdir(parents=True)
+        private = [f"Dir::State::lists={folder / 'lists'}", f"Dir::Cache={folder / 'cache'}"]
+        if os.geteuid() == 0:
+            # apt's own unprivileged user may not write into a scratch folder of root's.
+            private.append("APT::Sandbox::User=root")
+        options += [word for setting in private for word in ("-o", setting)]
+        run_client(["apt-get", *options, "update"], folder, limits)
+        run_client(["apt-get", *options, "download", package], folder, limits)
     archive = _only(folder, "*.deb")
     unpacked = folder / "unpacked"
     if shutil.which("dpkg-deb") is None:
