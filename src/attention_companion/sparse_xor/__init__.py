@@ -10,24 +10,42 @@ module that implements them.
 """
 
 from .attention import attention_weights
+from .batch import Heads, Outcomes, Training, batch_loss, classify, step_batch, train
 from .gradient import population_gradient, score_gradient
+from .kinds import ATTENTION_KINDS
 from .loss import population_loss
 from .partition import PARTITION_PAIR, partition_heads, partition_worst_case
+from .starts import Starts, StepOutcomes, chunks_of_starts, count_outcomes, draw_starts
 from .step import SPECIALISED_AT, OneStep, one_step
+from .transformer import transformer
 from .worst_case import ENUMERATION_LIMIT, WorstCase, worst_case_error
 
 __all__ = [
+    "ATTENTION_KINDS",
     "ENUMERATION_LIMIT",
     "PARTITION_PAIR",
     "SPECIALISED_AT",
+    "Heads",
     "OneStep",
+    "Outcomes",
+    "Starts",
+    "StepOutcomes",
+    "Training",
     "WorstCase",
     "attention_weights",
+    "batch_loss",
+    "chunks_of_starts",
+    "classify",
+    "count_outcomes",
+    "draw_starts",
     "one_step",
     "partition_heads",
     "partition_worst_case",
     "population_gradient",
     "population_loss",
     "score_gradient",
+    "step_batch",
+    "train",
+    "transformer",
     "worst_case_error",
 ]

@@ -14,11 +14,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from .attention import attention_weights
 from .gradient import population_gradient
 from .loss import population_loss
 from .partition import PARTITION_PAIR, partition_heads, partition_worst_case
-from .step import SPECIALISED_AT, one_step
+from .starts import StepOutcomes, count_outcomes
 from .worst_case import worst_case_error
 
 Pair = tuple[int, int]
@@ -223,28 +222,6 @@ def epsilon_excess(dimensions: Sequence[int], cases: int, seed: int, same_target
     return worst
 
 
-def sphere(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Vectors uniform on the unit sphere of the last axis, float64."""
-    v = rng.normal(size=shape)
-    return v / np.linalg.norm(v, axis=-1, keepdims=True)
-
-
-@dataclass(frozen=True)
-class StepOutcomes:
-    """What one population step did over independent starts (embeddings and query drawn anew in each).
-
-    ``specialised``: each head puts at least 0.99 on its own target; ``settled``: each head puts at least 0.99 on some
-    target, perhaps the same; ``collapsed``: both heads attend most to the same target; ``distracted``: a head attends
-    most to a position outside the pair.
-    """
-
-    starts: int
-    specialised: int
-    settled: int
-    collapsed: int
-    distracted: int
-
-
 def step_outcomes(
     d: int,
     m: int,
@@ -258,12 +235,8 @@ def step_outcomes(
 
     Parameters
     ----------
-    d, m
-        Input length and embedding width; embeddings are uniform on the unit sphere, and so is the query.
-    starts, seed
-        Number of starts; start k uses ``np.random.default_rng([seed, d, m, k])``, so that more starts extend fewer.
-    learning_rate
-        Rate for the loss without the factor 1/2.
+    d, m, starts, learning_rate, seed
+        As for :func:`.starts.count_outcomes`, which this calls with one rate.
     mirrored
         True starts the second head at minus the first (the paper's start); False starts it at the same query: a
         control, from which the heads can never differ.
@@ -271,30 +244,16 @@ def step_outcomes(
         True subtracts the mean embedding and scales back to unit length before the step: the control for the
         collapse law, whose common term is a sum of all embeddings.
     """
-    if starts < 1:
-        raise ValueError(f"starts is {starts}; give at least 1")
-    counts = dict.fromkeys(("specialised", "settled", "collapsed", "distracted"), 0)
-    for k in range(starts):
-        rng = np.random.default_rng([seed, d, m, k])
-        embeddings, theta = sphere(rng, d, m), sphere(rng, m)
-        p, q = (int(i) for i in rng.choice(d, 2, replace=False))
-        if centred:
-            embeddings = embeddings - embeddings.mean(axis=0)
-            embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
-        if mirrored:
-            step = one_step(embeddings, theta, (p, q), learning_rate)
-            gamma, gamma_tilde, specialised = step.gamma, step.gamma_tilde, step.specialised
-        else:
-            gradient, _ = population_gradient(embeddings, theta, theta, (p, q))
-            gamma = gamma_tilde = attention_weights(embeddings, theta - learning_rate * gradient)
-            specialised = False
-        first, second = int(np.argmax(gamma)), int(np.argmax(gamma_tilde))
-        counts["specialised"] += bool(specialised)
-        on_targets = {first, second} <= {p, q}
-        counts["settled"] += on_targets and min(gamma[first], gamma_tilde[second]) >= SPECIALISED_AT
-        counts["collapsed"] += on_targets and first == second
-        counts["distracted"] += not on_targets
-    return StepOutcomes(starts=starts, **{name: int(count) for name, count in counts.items()})
+    [outcomes] = count_outcomes(
+        d,
+        m,
+        starts,
+        [learning_rate],
+        seed,
+        second="mirrored" if mirrored else "equal",
+        embeddings="balanced" if centred else "sphere",
+    )
+    return outcomes
 
 
 def collapse_law(d: int) -> float:

@@ -1,0 +1,162 @@
+"""Random starts, and what one population step (or several) makes of them.
+
+A start is a set of embeddings, the queries of both heads and a hidden pair, drawn anew from its own generator:
+start k of (seed, d, m) always is ``np.random.default_rng([seed, d, m, k])``, so that more starts extend fewer, and
+different experiments at one (seed, d, m) see the same starts and can be paired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._validation import FloatArray
+from .batch import classify, step_batch, train
+
+SECOND_QUERIES = ("mirrored", "independent", "equal")
+EMBEDDINGS = ("sphere", "balanced", "orthonormal")
+#: Bytes of embeddings that are held at once; one start is held whole, however large it is.
+CHUNK_BYTES = 32_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Starts:
+    """B starts: embeddings (B, d, m), queries (B, m) and (B, m), pairs (B, 2); float64 and int64."""
+
+    embeddings: FloatArray
+    theta: FloatArray
+    theta_tilde: FloatArray
+    pairs: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class StepOutcomes:
+    """What training did over independent starts (embeddings and query drawn anew in each).
+
+    ``specialised``: each head puts at least 0.99 on its own target; ``settled``: each head puts at least 0.99 on some
+    target, perhaps the same; ``collapsed``: both heads attend most to the same target; ``distracted``: a head attends
+    most to a position outside the pair.
+    """
+
+    starts: int
+    specialised: int
+    settled: int
+    collapsed: int
+    distracted: int
+
+
+def sphere(rng: np.random.Generator, *shape: int) -> FloatArray:
+    """Vectors uniform on the unit sphere of the last axis, float64."""
+    v = rng.normal(size=shape)
+    return np.asarray(v / np.linalg.norm(v, axis=-1, keepdims=True))
+
+
+def draw_starts(
+    d: int,
+    m: int,
+    indices: Iterable[int],
+    seed: int,
+    *,
+    second: str = "mirrored",
+    embeddings: str = "sphere",
+) -> Starts:
+    """Draw the starts with the given indices.
+
+    Parameters
+    ----------
+    d, m, indices, seed
+        Start k is drawn by ``np.random.default_rng([seed, d, m, k])``: embeddings, first query, pair, and last the
+        second query if it is independent.
+    second
+        "mirrored": minus the first query (the paper's start); "independent": drawn by itself, uniform on the sphere;
+        "equal": the first query again (the heads can then never differ).
+    embeddings
+        "sphere": rows uniform on the unit sphere; "balanced": those, with their mean subtracted and scaled back to
+        unit length; "orthonormal": the rows of a random rotation (needs m >= d).
+
+    Raises ValueError for unknown names, sizes out of range, or orthonormal embeddings with m < d.
+    """
+    for name, value, allowed in (("second", second, SECOND_QUERIES), ("embeddings", embeddings, EMBEDDINGS)):
+        if value not in allowed:
+            raise ValueError(f"{name} is {value!r}; choose one of {', '.join(allowed)}")
+    if d < 2 or m < 1:
+        raise ValueError(f"d is {d} and m is {m}; need d >= 2 positions and m >= 1 coordinates")
+    if embeddings == "orthonormal" and m < d:
+        raise ValueError(f"orthonormal embeddings of {d} positions need m >= {d}, got m = {m}")
+    drawn: list[tuple[FloatArray, FloatArray, FloatArray, Any]] = []
+    for k in indices:
+        rng = np.random.default_rng([seed, d, m, k])
+        rows = sphere(rng, d, m)
+        theta = sphere(rng, m)
+        pair = rng.choice(d, 2, replace=False)
+        if second == "independent":
+            other = sphere(rng, m)
+        else:
+            other = -theta if second == "mirrored" else theta
+        drawn.append((_arrange(rows, embeddings), theta, other, pair))
+    if not drawn:
+        raise ValueError("no start was asked for; give at least one index")
+    rows_, first_, second_, pairs_ = (np.stack(parts) for parts in zip(*drawn, strict=True))
+    return Starts(rows_, first_, second_, pairs_.astype(np.int64))
+
+
+def chunks_of_starts(d: int, m: int, starts: int, seed: int, **options: str) -> Iterator[Starts]:
+    """Starts 0..starts-1 in chunks whose embeddings take about ``CHUNK_BYTES``; options as for :func:`draw_starts`."""
+    if starts < 1:
+        raise ValueError(f"starts is {starts}; give at least 1")
+    size = max(1, CHUNK_BYTES // (8 * d * m))
+    for first in range(0, starts, size):
+        yield draw_starts(d, m, range(first, min(starts, first + size)), seed, **options)
+
+
+def count_outcomes(
+    d: int,
+    m: int,
+    starts: int,
+    learning_rates: Sequence[float],
+    seed: int,
+    *,
+    steps: int = 1,
+    attention: str = "softmax",
+    second: str = "mirrored",
+    embeddings: str = "sphere",
+) -> list[StepOutcomes]:
+    """Train from ``starts`` random starts at each learning rate and count the outcomes, one result a rate.
+
+    Every rate sees the same starts. One step of softmax attention may have the rate ``np.inf`` (the limit of large
+    rates). Memory is that of one chunk of starts. Options as for :func:`draw_starts`; errors as there and as for
+    ``step_batch`` and ``train``.
+    """
+    rates = np.asarray(learning_rates, dtype=np.float64)
+    if rates.ndim != 1 or not rates.size:
+        raise ValueError(f"learning_rates has shape {rates.shape}; give a list of at least one rate")
+    counts = np.zeros((4, rates.size), dtype=np.int64)
+    for drawn in chunks_of_starts(d, m, starts, seed, second=second, embeddings=embeddings):
+        rows, pairs = drawn.embeddings[:, np.newaxis], drawn.pairs[:, np.newaxis]
+        theta, theta_tilde = drawn.theta[:, np.newaxis], drawn.theta_tilde[:, np.newaxis]
+        heads = (
+            step_batch(rows, theta, pairs, rates, theta_tilde=theta_tilde, attention=attention)
+            if steps == 1
+            else train(rows, theta, pairs, rates, steps, theta_tilde=theta_tilde, attention=attention)
+        )
+        seen = classify(heads.gamma, heads.gamma_tilde, pairs)
+        counts += [
+            np.count_nonzero(hits, axis=0)
+            for hits in (seen.specialised, seen.settled, seen.collapsed, seen.distracted)
+        ]
+    return [StepOutcomes(starts, *(int(count) for count in column)) for column in counts.T]
+
+
+def _arrange(rows: FloatArray, embeddings: str) -> FloatArray:
+    if embeddings == "balanced":
+        rows = rows - rows.mean(axis=0)
+        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    if embeddings == "orthonormal":
+        # The factor of a Gaussian matrix is uniform among rotations once the signs of R's diagonal are fixed.
+        q, r = np.linalg.qr(rows.T)
+        return np.asarray((q * np.sign(np.diag(r))).T)
+    return rows
