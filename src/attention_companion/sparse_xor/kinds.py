@@ -59,7 +59,7 @@ def score_gradient_of(
         return weight_gradient * slope
     # A common shift of g changes nothing, as the weights sum to 1. Taking out the entry of the largest weight keeps
     # the digits of a head that is almost one-hot.
-    top = np.argmax(weights, axis=-1)[..., np.newaxis]
+    top = np.argmax(np.broadcast_to(weights, weight_gradient.shape), axis=-1)[..., np.newaxis]
     g = weight_gradient - np.take_along_axis(weight_gradient, top, axis=-1)
     return weights * (g - (weights * g).sum(axis=-1, keepdims=True))
 

@@ -108,7 +108,7 @@ def chunks_of_starts(d: int, m: int, starts: int, seed: int, **options: str) -> 
     """Starts 0..starts-1 in chunks whose embeddings take about ``CHUNK_BYTES``; options as for :func:`draw_starts`."""
     if starts < 1:
         raise ValueError(f"starts is {starts}; give at least 1")
-    size = max(1, CHUNK_BYTES // (8 * d * m))
+    size = max(1, CHUNK_BYTES // max(1, 8 * d * m))
     for first in range(0, starts, size):
         yield draw_starts(d, m, range(first, min(starts, first + size)), seed, **options)
 
