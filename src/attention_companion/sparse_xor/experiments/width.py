@@ -1,8 +1,8 @@
 """How wide the embedding must be: shares of starts against the width m in the limit of large learning rates.
 
-One population step from (theta, -theta) moves head 1 along w and head 2 along w~ (see ``gradient``). With E_i = e^(s_i),
-s_i = v_i . theta, the weights a_i = E_i / Z and b_i = 1 / (E_i Z~) satisfy a_i b_i = 1 / (Z Z~) =: c at every position,
-so that, with t = E_p / E_q,
+One population step from (theta, -theta) moves head 1 along w and head 2 along w~ (see ``gradient``). With the scores
+s_i = v_i . theta and E_i = e^(s_i), the weights a_i = E_i / Z and b_i = 1 / (E_i Z~) satisfy a_i b_i = 1 / (Z Z~) =: c
+at every position, so that, with t = E_p / E_q,
 
     w / (2c) = t v_p + v_q / t - (t + 1/t) Va + eta Va - Vh,
     h_i = (|b|^2 / c) a_i^2 + 2 (d - 1) c,     eta = sum_i h_i,     Vx = sum_i x_i v_i,
@@ -92,7 +92,14 @@ def outcomes_by_width(
 
 
 def smallest_width(
-    d: int, starts: int, seed: int, share: float = 0.95, *, pairs: int = 8, draws: int = 1000, unit: bool = True
+    d: int,
+    starts: int,
+    seed: int,
+    share: float = 0.95,
+    *,
+    pairs: int = 8,
+    draws: int = 1000,
+    unit: bool = True,
 ) -> SmallestWidth:
     """m*(d): the smallest width at which both heads land in the pair in ``share`` of starts as the rate grows.
 
@@ -114,11 +121,15 @@ def smallest_width(
         early = [float(np.quantile(resampled[:, 0], 0.98)), float(mean[0])]
         if min(late) < share:
             more = range(high + 1, high + 4)
-            curves = np.hstack([curves, outcomes_by_width(d, more, starts, seed, pairs=pairs, unit=unit).on_pair])
+            curves = np.hstack(
+                [curves, outcomes_by_width(d, more, starts, seed, pairs=pairs, unit=unit).on_pair]
+            )
             high += 3
         elif max(early) >= share and low > 1:
             fewer = range(max(1, low - 3), low)
-            curves = np.hstack([outcomes_by_width(d, fewer, starts, seed, pairs=pairs, unit=unit).on_pair, curves])
+            curves = np.hstack(
+                [outcomes_by_width(d, fewer, starts, seed, pairs=pairs, unit=unit).on_pair, curves]
+            )
             low = max(1, low - 3)
         else:
             break
@@ -237,5 +248,7 @@ def _directions(rows: Array, query: Array, sums: Array, totals: Array, d: int) -
         mean = sums[:, 2 + sign] / z
         pushed = (ends * sums[:, 2 + 2 * sign] + 2 * (d - 1) * sums[:, 2]) / (z * other)
         eta = (ends * totals[2 + 2 * sign] + 2 * (d - 1) * d) / (z * other)
-        moved.append(t * rows[:, 0] + rows[:, 1] / t - (t + 1 / t) * mean[:, None] + (eta * mean - pushed)[:, None])
+        moved.append(
+            t * rows[:, 0] + rows[:, 1] / t - (t + 1 / t) * mean[:, None] + (eta * mean - pushed)[:, None]
+        )
     return np.stack(moved)
