@@ -193,12 +193,28 @@ def test_near_doubles_are_no_ties():
     assert np.array_equal(outcomes, brute_force(rows, theta))
 
 
-def test_few_scores_are_decided_by_the_exponentials_themselves(monkeypatch):
-    # Rows of unequal lengths at one score each: no symmetry exchanges the targets, and still theta = 0 at d = 2 ties.
-    rows = np.array([[1.0, 2.0], [0.3, 1.0]])
+@pytest.mark.parametrize(
+    ("rows", "theta", "most_bits"),
+    [
+        pytest.param(
+            np.vstack([sphere(np.random.default_rng(5), 9, 30)[[0, *range(9)]]]), None, 0, id="rows"
+        ),
+        pytest.param(np.eye(9), np.array([1.0, 1, 1, 2, 3, 4, 5, 6, 7]) / 9, 0, id="symmetry"),
+        # Equal scores of rows of unequal lengths: no symmetry exchanges them, and at d = 2 they tie all the same.
+        pytest.param(np.array([[1.0, 2.0], [0.5, 1.25]]), np.array([3.0, -2.0]), 128, id="exponentials"),
+    ],
+)
+def test_ties_with_a_reason_take_no_more_bits(monkeypatch, rows, theta, most_bits):
     module = importlib.import_module("attention_companion.sparse_xor._all_pairs_exact")
-    monkeypatch.setattr(module, "BITS", 10**9)  # the route through ever more bits would never end
-    assert outcome_all_pairs(rows, np.zeros(2))[0, 1] == 3
+    in_balls = module.ExactGrowth._not_dominated
+
+    def counted(self, sign, p, q, groups, bits):
+        assert bits <= most_bits
+        return in_balls(self, sign, p, q, groups, bits)
+
+    monkeypatch.setattr(module.ExactGrowth, "_not_dominated", counted)
+    theta = sphere(np.random.default_rng(1), rows.shape[1]) if theta is None else theta
+    assert outcome_all_pairs(rows, theta)[0, 1] == 3
 
 
 def test_scores_beyond_the_floats():
