@@ -45,8 +45,8 @@ def markup(data: dict[str, Any], asked: float) -> str:
     """The explorer as HTML: controls (hidden until the script runs), places for the drawings, and the data."""
     options = "".join(f'<option value="{i}">start {start}</option>' for i, start in enumerate(data["starts"]))
     grids = "".join(
-        f'<figure class="explorer-map"><figcaption>Head {head + 1}, {when} the step</figcaption>'
-        f'<svg id="explorer-{when}-{head}" role="img" aria-label="not drawn yet" viewBox="0 0 160 160"></svg></figure>'
+        f'<div class="explorer-map"><p class="explorer-label">Head {head + 1}, {when}</p>'
+        f'<svg id="explorer-{when}-{head}" role="img" aria-label="not drawn yet" viewBox="-8 -8 176 176"></svg></div>'
         for when in ("before", "after")
         for head in (0, 1)
     )
@@ -62,13 +62,13 @@ def markup(data: dict[str, Any], asked: float) -> str:
         + '<div class="explorer-control"><label for="explorer-start">Example to draw</label>'
         f'<select id="explorer-start">{options}</select></div></div>'
         '<div class="explorer-words" id="explorer-words" role="status" aria-live="polite"></div>'
-        '<figure class="explorer-chart"><figcaption>Share of starts that specialise at this <i>d</i> and <i>m</i>, by '
-        "learning rate, with 95% Wilson intervals</figcaption>"
-        '<svg id="explorer-chart" role="img" aria-label="not drawn yet" viewBox="0 0 360 220"></svg></figure>'
+        '<div class="explorer-chart"><p class="explorer-label">Share of starts that specialise at this <i>d</i> and '
+        "<i>m</i>, by learning rate, with 95% Wilson intervals</p>"
+        '<svg id="explorer-chart" role="img" aria-label="not drawn yet" viewBox="0 0 320 222"></svg></div>'
         f'<div class="explorer-maps">{grids}</div>'
         '<p class="explorer-key">Each square is a position, read line by line like a text; darker in the light theme, '
         "brighter in the dark one, is more attention weight (by its square root, so that small weights show). "
-        "The hidden pair: "
+        "Before and after are before and after the step. The hidden pair: "
         '<svg class="explorer-sign" viewBox="0 0 14 14" aria-hidden="true"><rect class="explorer-p" x="2" y="2" '
         'width="10" height="10"/></svg> is position <i>p</i>, '
         '<svg class="explorer-sign" viewBox="0 0 14 14" aria-hidden="true"><circle class="explorer-q" cx="7" cy="7" '
@@ -130,7 +130,8 @@ def keep_files_to_their_page(
     if doctree is not None and any(CLASS in raw["classes"] for raw in doctree.findall(nodes.raw)):
         return
     for kind in ("script_files", "css_files"):
-        context[kind] = [f for f in context[kind] if Path(str(f.filename or "")).name not in FILES]
+        # In place: extensions that come later add to the same list, which Sphinx renews for every page.
+        context[kind][:] = [f for f in context[kind] if Path(str(f.filename or "")).name not in FILES]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -24,7 +24,7 @@
   const tickWords = (factor) => {
     const exponent = Math.log10(factor);
     const digits = "⁰¹²³⁴⁵⁶⁷⁸⁹";
-    return factor >= 1000 && Number.isInteger(exponent)
+    return factor >= 100 && Number.isInteger(exponent)
       ? `10${String(exponent).split("").map((digit) => digits[digit]).join("")}`
       : String(factor);
   };
@@ -41,15 +41,15 @@
     return (
       `One step gives each head its own hidden position in ${specialised} of ${starts} starts: ` +
       `${percent(specialised / starts)} (95% interval ${percent(low)} to ${percent(high)}). ` +
-      `Of the others, ${collapsed} put both heads on one target, in ${distracted} a head looks outside the pair, and ` +
-      `${leaning} lean the right way with a weight below 0.99.`
+      `The largest weights of the others: both heads on one target in ${collapsed}, a head outside the pair in ` +
+      `${distracted}, on different targets but below 0.99 in ${leaning}.`
     );
   };
 
   // A map as a square of positions, read line by line; both targets are outlined, by different shapes.
   const drawMap = (svg, weights, pair, units, label) => {
     svg.setAttribute("aria-label", label);
-    svg.replaceChildren();
+    svg.replaceChildren(draw("rect", { class: "explorer-frame", x: 0, y: 0, width: 160, height: 160 }));
     if (!weights) return;
     const side = Math.ceil(Math.sqrt(weights.length));
     const size = 160 / side;
@@ -68,7 +68,7 @@
     pair.forEach((position, which) => {
       const x = (position % side) * size;
       const y = Math.floor(position / side) * size;
-      const half = Math.max(size / 2 - 1.5, 5);
+      const half = size / 2 + 2;
       const [cx, cy] = [x + size / 2, y + size / 2];
       // Drawn twice: the wide stroke keeps the thin one apart from cells of any shade.
       for (const kind of ["explorer-halo", which === 0 ? "explorer-p" : "explorer-q"]) {
@@ -92,7 +92,7 @@
     const words = byId("words");
     const chart = byId("chart");
 
-    const [left, right, top, bottom] = [40, 348, 12, 178];
+    const [left, right, top, bottom] = [42, 316, 10, 178];
     const logs = data.factors.map(Math.log10);
     const span = logs[logs.length - 1] - logs[0] || 1;
     const across = (index) => left + 8 + ((logs[index] - logs[0]) / span) * (right - left - 16);
@@ -108,8 +108,8 @@
       }
       chart.append(
         draw("line", { class: "explorer-asked", x1: left, x2: right, y1: up(asked), y2: up(asked) }),
-        draw("text", { x: left + 6, y: up(asked) + 14 }, `asked for: ${percent(asked)}`),
-        draw("text", { x: (left + right) / 2, y: 214, "text-anchor": "middle" }, "learning rate in units of √m d²"),
+        draw("text", { x: left + 6, y: up(asked) + 14 }, `${Number((100 * asked).toFixed(1))}% asked for`),
+        draw("text", { x: (left + right) / 2, y: 215, "text-anchor": "middle" }, "learning rate in units of √m d²"),
       );
       const seen = [];
       data.factors.forEach((factor, index) => {
