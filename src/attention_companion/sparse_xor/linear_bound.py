@@ -10,7 +10,7 @@ tau = alpha beta. Equation (2) of ``loss`` becomes a parabola in tau:
 
 1. |B| <= S = sqrt(h_p h_q) + |H_pq|. As u = H u and w = H w, B = u^T M w with
    M = H (e_p e_q^T + e_q e_p^T) H = x y^T + y x^T for x = H e_p, y = H e_q. Such a matrix has the eigenvalues
-   x.y +- |x| |y|, and x.y = H_pq, |x|^2 = h_p, |y|^2 = h_q. No bilinear form of unit vectors exceeds the larger modulus.
+   x.y +- |x| |y|, and x.y = H_pq, |x|^2 = h_p, |y|^2 = h_q. u^T M w is at most the largest modulus of these.
 2. Q >= 1 - 2 max_i h_i, because u_i^2 = (u.He_i)^2 <= h_i and sum w_i^2 = 1. So, if max h < 1/2,
 
     L >= 1 - S^2 / (1 - 2 max h).                                                                            (plain)
@@ -70,14 +70,14 @@ def linear_attention_lower_bound(embeddings: Any, pair: Sequence[int], *, sharpe
     basis, p, q = _read(embeddings, pair)
     leverages = (basis * basis).sum(axis=1)
     signal = np.sqrt(leverages[p] * leverages[q]) + abs(basis[p] @ basis[q])
-    loss_of_size, name = (_excess(basis), "mu") if sharpened else (float(leverages.max(initial=0)), "max h")
-    if not loss_of_size < 0.5:
+    spread, name = (_excess(basis), "mu") if sharpened else (float(leverages.max(initial=0)), "max h")
+    if not spread < 0.5:
         raise ValueError(
-            f"no lower bound: {name} is {loss_of_size:.6g} for embeddings of shape {np.shape(embeddings)} and rank "
+            f"no lower bound: {name} is {spread:.6g} for embeddings of shape {np.shape(embeddings)} and rank "
             f"{basis.shape[1]}, and the bound needs it below 1/2; use narrower embeddings"
             f"{'' if sharpened else ', or sharpened=True, which needs less'}"
         )
-    return float(1 - signal**2 / (1 - 2 * loss_of_size))
+    return float(1 - signal**2 / (1 - 2 * spread))
 
 
 def linear_attention_pair_share(embeddings: Any, pair: Sequence[int]) -> float:
