@@ -210,6 +210,14 @@ def log_slopes(d: Sequence[int], sizes: FloatArray) -> FloatArray:
     return np.asarray(np.log(sizes) @ x / (x @ x))
 
 
+def around(estimate: float | FloatArray, interval: tuple[float, float]) -> tuple[float, float]:
+    """``interval``, stretched where needed so that it holds ``estimate``.
+
+    The percentiles of resampled integers may end just beside the estimate; stretching can only make a verdict milder.
+    """
+    return min(interval[0], float(estimate)), max(interval[1], float(estimate))
+
+
 def _starts(
     d: int, widths: Sequence[int], seeds: int, seed: int
 ) -> tuple[ReluNets, npt.NDArray[np.int64], list[np.random.Generator]]:
