@@ -96,7 +96,9 @@ class Explorer(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         try:
-            data = payload(self._table("success"), self._table("maps"))
+            html = markup(
+                payload(self._table("success"), self._table("maps")), self.options.get("asked", 0.95)
+            )
         except Malformed as error:
             logger.warning("explorer: %s", error, location=self.get_location())
             return []
@@ -106,7 +108,7 @@ class Explorer(SphinxDirective):
             )
             return []
         self.env.temp_data[CLASS] = True
-        return [nodes.raw("", markup(data, self.options.get("asked", 0.95)), format="html", classes=[CLASS])]
+        return [nodes.raw("", html, format="html", classes=[CLASS])]
 
     def _table(self, option: str) -> str:
         """Text of the CSV behind a figure of the notebook. Raises `Malformed` when it is not there."""

@@ -19,6 +19,8 @@ MAP_COLUMNS = ("d", "m", "factor", "start", "p", "q", "head 1", "head 2")
 UNITS = 10_000
 #: The factor of a map that was taken before any step: a step of rate 0.
 BEFORE = 0.0
+#: More than this many characters of data make the page slow to open on a phone.
+LIMIT = 500_000
 
 
 class Malformed(ValueError):
@@ -125,8 +127,13 @@ def embed(data: Mapping[str, Any]) -> str:
     """JSON that cannot leave the script element it stands in.
 
     Without a `<` there is neither an end tag nor the start of a comment; the escape means the same to JSON.
+    Raises `Malformed` above `LIMIT` characters.
     """
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    if len(text) > LIMIT:
+        raise Malformed(
+            f"the two tables take {len(text)} characters in the page, more than {LIMIT}; keep fewer maps or sizes"
+        )
     return text.replace("<", "\\u003c")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from book_stub import NAME
 from explorer import markup
-from explorer_data import Malformed, attention_maps, embed, payload, success_cells
+from explorer_data import LIMIT, Malformed, attention_maps, embed, payload, success_cells
 from explorer_stub import LEFT_OUT, make_explorer_stub, map_table, success_table
 
 from attention_companion.execution.csp import inline_handlers, inline_scripts
@@ -47,6 +47,12 @@ def test_data_cannot_leave_the_script_element() -> None:
     assert json.loads(embed(planted)) == planted
     # The breach that the escape prevents is one that this test would see.
     assert inline_scripts(page.replace("\\u003c", "<")) == ["alert(1)"]
+
+
+def test_more_data_than_a_phone_should_load_is_refused() -> None:
+    assert len(embed({"x": "a" * (LIMIT - 8)})) == LIMIT
+    with pytest.raises(Malformed, match="keep fewer maps"):
+        embed({"x": "a" * LIMIT})
 
 
 def test_markup_holds_no_script_that_runs_and_every_control_has_its_label() -> None:
