@@ -110,7 +110,7 @@ def smallest_width(
     """
     if not 0 < share < 1 or starts < 2:
         raise ValueError(f"share = {share}, starts = {starts}; give 0 < share < 1 and at least 2 starts")
-    middle = _rough_width(d, max(2, min(starts, 40)), seed, share, pairs, unit)
+    middle = _rough_width(d, max(2, min(starts, 16)), seed, share, pairs, unit)
     low, high = max(1, middle - 3), middle + 3
     curves = outcomes_by_width(d, range(low, high + 1), starts, seed, pairs=pairs, unit=unit).on_pair
     while True:
@@ -252,3 +252,36 @@ def _directions(rows: Array, query: Array, sums: Array, totals: Array, d: int) -
             t * rows[:, 0] + rows[:, 1] / t - (t + 1 / t) * mean[:, None] + (eta * mean - pushed)[:, None]
         )
     return np.stack(moved)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A least-squares line and the 95% interval of its slope, bootstrap over starts at every point."""
+
+    slope: float
+    intercept: float
+    interval: tuple[float, float]
+
+
+def fit_widths(found: Sequence[SmallestWidth], kind: str = "log") -> Fit:
+    """The line through m* at several d; replicate b of the bootstrap joins draw b of every d.
+
+    ``kind``: "log" fits m* against ln d, "polylog" ln m* against ln ln d, "power" ln m* against ln d.
+    Raises ValueError for another kind or fewer than two d.
+    """
+    lines = {"log": (False, False), "polylog": (True, True), "power": (True, False)}
+    if kind not in lines or len({at.d for at in found}) < 2:
+        raise ValueError(
+            f"kind is {kind!r} at {len(found)} lengths; give one of {', '.join(lines)} and at least two lengths d"
+        )
+    log_y, log_x = lines[kind]
+    x = np.log([at.d for at in found])
+    x = np.log(x) if log_x else x
+    y = np.array([at.crossing for at in found])
+    draws = np.stack([at.draws for at in found])
+    if log_y:
+        y, draws = np.log(y), np.log(draws)
+    centred = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
+    slope = float(centred @ y)
+    low, high = np.quantile(centred @ draws, [0.025, 0.975])
+    return Fit(slope, float(y.mean() - slope * x.mean()), (float(low), float(high)))
