@@ -180,8 +180,8 @@ def smallest_linear_loss(
 
     For a fixed head b the loss is a quadratic in the other, 1 + a^T A a - 2 a.c with
     A = |b|^2 I + 2 b b^T - 2 diag(b^2) and c = b_q e_p + b_p e_q, so one linear system gives its minimum; the loss
-    falls in every turn. ``searches`` random beginnings (the first is the best b for p), each until a turn gains less than
-    1e-12. The loss returned is that of the closed form at the heads found: an upper bound of the true minimum.
+    falls in every turn. ``searches`` random beginnings (the first is the best b for p), each until a turn gains less
+    than 1e-12. The loss returned is that of the closed form at the heads found: an upper bound of the true minimum.
     """
     left, singular, _ = np.linalg.svd(embeddings, full_matrices=False)
     basis = left[:, singular > 1e-10 * singular.max()]
