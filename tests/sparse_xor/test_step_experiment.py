@@ -12,10 +12,12 @@ from attention_companion.sparse_xor.experiments.step import (
     alignments_of_start,
     cell_counts,
     disjoint_pairs,
+    example_maps,
     first_gradients,
     map_readings,
     map_shows_pair,
     mean_map_shows_pair,
+    ratio_law,
 )
 from attention_companion.sparse_xor.starts import count_outcomes, draw_starts
 
@@ -105,3 +107,37 @@ def test_maps_show_the_pair_after_a_step_and_not_before():
     assert seen.heads_before.mean() < 0.1
     assert seen.mean_before.mean() < 0.1
     assert seen.mean.mean() > seen.heads.mean()
+
+
+def test_examples_are_the_first_of_each_kind_and_agree_with_one_step():
+    d, m, rate, seed = 16, 48, 1e6 * np.sqrt(48) * 16**2, 20
+    shown = example_maps(d, m, 60, rate, seed, succeeded=2, failed=2)
+    assert shown.heads.shape == (4, 2, d)
+    assert shown.outcomes[:2] == ("one head on each target",) * 2
+    assert all(words != "one head on each target" for words in shown.outcomes[2:])
+    drawn = draw_starts(d, m, shown.starts, seed)
+    for k in range(4):
+        step = one_step(drawn.embeddings[k], drawn.theta[k], tuple(drawn.pairs[k]), rate)
+        assert step.specialised is (k < 2)
+        assert np.allclose(shown.heads[k], [step.gamma, step.gamma_tilde], rtol=0, atol=1e-9)
+        if shown.outcomes[k] == "both heads on one target":
+            assert step.gamma.argmax() == step.gamma_tilde.argmax()
+    specialised = [
+        one_step(s.embeddings[0], s.theta[0], tuple(s.pairs[0]), rate).specialised
+        for s in (draw_starts(d, m, [j], seed) for j in range(max(shown.starts) + 1))
+    ]
+    assert [j for j, good in enumerate(specialised) if good][:2] == list(shown.starts[:2])
+    assert [j for j, good in enumerate(specialised) if not good][:2] == list(shown.starts[2:])
+
+
+def test_fewer_examples_when_there_are_fewer():
+    assert len(example_maps(16, 48, 1, 0.0, 3, succeeded=2, failed=2).starts) == 1
+
+
+def test_the_law_of_the_ratio_meets_the_measured_median_at_large_width():
+    # d = 400, m = 1600: the law says sqrt(1600 / ln 400) / 2 = 8.17; corrections are of order 1 / ln d.
+    assert ratio_law(400, 1600) == pytest.approx(8.1708, abs=1e-4)
+    seen = first_gradients(400, 1600, 8, 1)
+    assert np.median(seen.ratio) == pytest.approx(ratio_law(400, 1600), rel=0.25)
+    with pytest.raises(ValueError, match="d is 2"):
+        ratio_law(2, 4)

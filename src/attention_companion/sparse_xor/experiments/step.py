@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._validation import FloatArray
-from ..batch import step_batch
+from ..batch import classify, step_batch
 from ..starts import chunks_of_starts, draw_starts
 
 #: Where two heads end, in the order of the rows of a table: head 1's position, head 2's position.
@@ -162,3 +162,54 @@ def map_readings(d: int, m: int, starts: int, learning_rate: float, seed: int) -
         )
     shown = np.concatenate(parts, axis=1)
     return MapReadings(shown[0, :, 1], shown[1, :, 1], shown[0, :, 0], shown[1, :, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class ExampleMaps:
+    """Attention maps of chosen starts: ``heads`` (n, 2, d) after the step, ``pairs`` (n, 2), ``starts`` (their
+    numbers) and ``outcomes`` (in words)."""
+
+    heads: FloatArray
+    pairs: npt.NDArray[np.int64]
+    starts: tuple[int, ...]
+    outcomes: tuple[str, ...]
+
+
+def example_maps(
+    d: int, m: int, starts: int, learning_rate: float, seed: int, *, succeeded: int = 2, failed: int = 1
+) -> ExampleMaps:
+    """The first ``succeeded`` starts that specialise and the first ``failed`` that do not, out of ``starts``.
+
+    Chosen by outcome, so that both kinds are seen; fewer are returned when there are fewer. Starts as in
+    ``draw_starts``; O(starts d m) memory, so keep d small.
+    """
+    drawn = draw_starts(d, m, range(starts), seed)
+    step = step_batch(drawn.embeddings, drawn.theta, drawn.pairs, learning_rate)
+    seen = classify(step.gamma, step.gamma_tilde, drawn.pairs)
+    chosen = [*np.flatnonzero(seen.specialised)[:succeeded], *np.flatnonzero(~seen.specialised)[:failed]]
+
+    def outcome(k: int) -> str:
+        if seen.specialised[k]:
+            return "one head on each target"
+        if seen.collapsed[k]:
+            return "both heads on one target"
+        return "a head outside the pair" if seen.distracted[k] else "undecided"
+
+    return ExampleMaps(
+        np.stack([step.gamma, step.gamma_tilde], axis=1)[chosen],
+        drawn.pairs[chosen],
+        tuple(int(k) for k in chosen),
+        tuple(outcome(int(k)) for k in chosen),
+    )
+
+
+def ratio_law(d: int, m: int) -> float:
+    """Leading order of the ratio of alignments for large d and m: sqrt(m / ln d) / 2.
+
+    The first gradient is near (2/d^2)(v_p + v_q). A target's alignment is then near 2/d^2, and that of another position
+    (2/d^2) v_i.(v_p + v_q) is nearly normal with variance (2/d^2)^2 2/m; the largest of d normal variables is near
+    sqrt(2 ln d) standard deviations. Raises ValueError for d < 3 or m < 1.
+    """
+    if d < 3 or m < 1:
+        raise ValueError(f"d is {d} and m is {m}; need d >= 3 and m >= 1")
+    return float(np.sqrt(m / np.log(d)) / 2)
