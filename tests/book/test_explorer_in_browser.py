@@ -237,7 +237,7 @@ def test_the_books_own_explorer_shows_its_tables(book: Path, chromium: Browser, 
     with top_of(book, scheme) as top, watched(chromium.new_context()) as (page, record):
         page.goto(top + REAL)
         settle(page)
-        assert visit_cells(page, success, maps, 7) > 10
+        assert visit_cells(page, success, maps, 13) > 10
         assert record.console + record.errors + record.outside(top) == []
 
 
