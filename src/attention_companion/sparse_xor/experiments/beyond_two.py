@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -103,17 +104,17 @@ def draw_many(
 
 
 def _queries(first: FloatArray, others: FloatArray, start: str) -> FloatArray:
-    """The k queries of unit length (or zero) made of the first draw and k further ones."""
-    k = len(others)
-    free = np.concatenate([first[np.newaxis], others[1:]])
-    if start == "independent":
-        return free
+    """The k queries (..., k, m) of one start: the first draw (..., m), and k further ones (..., k, m)."""
+    k = others.shape[-2]
+    queries = others.copy()
+    queries[..., 0, :] = first
     if start == "equal":
-        return np.repeat(free[:1], k, axis=0)
-    queries = free.copy()
-    queries[1 : 2 * (k // 2) : 2] = -queries[0 : 2 * (k // 2) : 2]
-    if start == "zero" and k % 2:
-        queries[-1] = 0
+        queries[...] = queries[..., :1, :]
+    elif start != "independent":
+        paired = 2 * (k // 2)
+        queries[..., 1:paired:2, :] = -queries[..., 0:paired:2, :]
+        if start == "zero" and k % 2:
+            queries[..., -1, :] = 0
     return queries
 
 
@@ -135,21 +136,32 @@ def outcomes_of_one_step(k: int, d: int, m: int, starts: int, seed: int, **optio
 
 
 def outcomes_of_steps(
-    k: int, d: int, m: int, starts: int, seed: int, *, growth: float, steps: int, **options: object
+    k: int,
+    d: int,
+    m: int,
+    starts: int,
+    seed: int,
+    *,
+    growth: float,
+    steps: int,
+    scaled: bool = True,
+    **options: object,
 ) -> list[Counts]:
     """Counts after 0, 1, ..., ``steps`` small population steps.
 
     Every step has the rate at which the score that changes most changes by ``growth``, one rate for all heads: as
     ``growth`` tends to 0 this is gradient flow in another time, and one very large ``growth`` is
-    ``outcomes_of_one_step``. A start counts as specialised when every head puts at least 0.99 of its weight on
-    its own target, and as in the support when every head's largest weight lies on a target. ``options`` are those
-    of ``draw_many``.
+    ``outcomes_of_one_step``. With ``scaled`` = False all steps have the one rate ``growth`` d^k / (2 (k-1)!), at
+    which the score of a target grows by about ``growth`` in the first step. A start counts as specialised when
+    every head puts at least 0.99 of its weight on its own target, and as in the support when every head's largest
+    weight lies on a target. ``options`` are those of ``draw_many``.
     """
     if not 0 < growth < math.inf or steps < 1:
         raise ValueError(
             f"growth is {growth} and steps is {steps}; give a positive growth and at least 1 step"
         )
     totals = np.zeros((steps + 1, 2), dtype=int)
+    rate = growth if scaled else growth * float(d) ** k / (2 * math.factorial(k - 1))
     for drawn in _chunks(k, d, m, starts, seed, **options):
         queries, transposed = drawn.queries, drawn.embeddings.swapaxes(-1, -2)
         for step in range(steps + 1):
@@ -158,9 +170,11 @@ def outcomes_of_steps(
             sure = (weights.max(axis=-1) >= SPECIALISED_AT).all(axis=-1)
             totals[step] += int((hits & sure).sum()), int(within.sum())
             slope = product_score_gradient(weights, drawn.support) @ drawn.embeddings
-            fastest = np.abs(slope @ transposed).max(axis=(-1, -2), keepdims=True)
-            # At a perfect set of heads nothing moves any more, and there is nothing to scale.
-            queries = queries - growth * slope / np.where(fastest > 0, fastest, 1)
+            if scaled:
+                fastest = np.abs(slope @ transposed).max(axis=(-1, -2), keepdims=True)
+                # At a perfect set of heads nothing moves any more, and there is nothing to scale.
+                slope = slope / np.where(fastest > 0, fastest, 1)
+            queries = queries - rate * slope
     return [Counts(starts, int(a), int(b)) for a, b in totals]
 
 
@@ -180,8 +194,8 @@ def law(
     ``common`` = False drops N and C: orthonormal embeddings. ``length`` multiplies D.
     """
     rng = np.random.default_rng([seed, k])
-    first, others = rng.normal(size=(draws, 1, k)), rng.normal(size=(draws, k, k))
-    z = length * np.stack([_queries(f[0], o, start) for f, o in zip(first, others, strict=True)])
+    first, others = rng.normal(size=(draws, k)), rng.normal(size=(draws, k, k))
+    z = length * _queries(first, others, start)
     growth = (k * z - z.sum(axis=1, keepdims=True)) / (k - 1)
     if common:
         overlap = np.triu(rng.normal(size=(draws, k, k)), 1)
@@ -194,6 +208,28 @@ def law(
     picks = np.sort(growth.argmax(axis=-1), axis=-1)
     share = float((picks == np.arange(k)).all(axis=-1).mean())
     return share, math.sqrt(share * (1 - share) / draws)
+
+
+def share_difference(first: Counts, second: Counts) -> tuple[float, tuple[float, float]]:
+    """Share specialised in ``second`` minus that in ``first``, with Newcombe's 95% interval for independent starts.
+
+    The interval is built from the two Wilson intervals, so it stays honest for shares near 0 and 1.
+    """
+    shares = [counts.specialised / counts.starts for counts in (first, second)]
+    (low, high), (lower, upper) = (_wilson(counts.specialised, counts.starts) for counts in (first, second))
+    change = shares[1] - shares[0]
+    return change, (
+        change - math.hypot(shares[1] - lower, high - shares[0]),
+        change + math.hypot(upper - shares[1], shares[0] - low),
+    )
+
+
+def _wilson(hits: int, total: int) -> tuple[float, float]:
+    z = NormalDist().inv_cdf(0.975)
+    share, scale = hits / total, 1 + z * z / total
+    centre = (share + z * z / (2 * total)) / scale
+    half = z * math.sqrt(share * (1 - share) / total + (z / (2 * total)) ** 2) / scale
+    return centre - half, centre + half
 
 
 def _softmax(scores: FloatArray) -> FloatArray:
