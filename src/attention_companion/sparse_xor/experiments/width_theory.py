@@ -47,18 +47,29 @@ def inner_product_tail(t: float, m: int) -> float:
     """
     if m < 2 or not 0 <= t <= 1:
         raise ValueError(f"m = {m}, t = {t}; give m >= 2 and 0 <= t <= 1")
+    if t == 1:
+        return 0.0
     parts = []
     for end in (math.acos(t), math.pi / 2):
         phi, weights = _between(0.0, end)
         # In units of the largest value, so that large m does not underflow before the ratio is taken.
         parts.append((weights @ np.exp((m - 2) * np.log(np.sin(phi) / math.sin(end))), math.sin(end)))
     (small, top), (whole, _) = parts
-    return float(small / whole * top ** (m - 2)) if top > 0 else 0.0
+    return float(small / whole * top ** (m - 2))
 
 
 def union_bound(d: int, m: int, risk: float = 0.05) -> float:
     """The t that the largest of all |v_i.v_j| exceeds with probability at most ``risk``: sqrt(2 ln(d^2 / risk) / m)."""
     return math.sqrt(2 * math.log(d * d / risk) / m)
+
+
+def sharp_union_bound(d: int, m: int, risk: float = 0.05) -> float:
+    """The same with the exact tail in place of its bound: d (d - 1) / 2 times the tail at t is ``risk``; by bisection."""
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        t = (low + high) / 2
+        low, high = (t, high) if d * (d - 1) / 2 * inner_product_tail(t, m) > risk else (low, t)
+    return high
 
 
 def predicted_share(d: int, m: int) -> float:
