@@ -64,7 +64,7 @@ def union_bound(d: int, m: int, risk: float = 0.05) -> float:
 
 
 def sharp_union_bound(d: int, m: int, risk: float = 0.05) -> float:
-    """The same with the exact tail in place of its bound: d (d - 1) / 2 times the tail at t is ``risk``; by bisection."""
+    """The same with the exact tail in place of its bound: d (d - 1) / 2 times the tail at t is ``risk`` (bisection)."""
     low, high = 0.0, 1.0
     for _ in range(50):
         t = (low + high) / 2
