@@ -62,6 +62,9 @@ class SparseXorTransformer(nn.Module):
         """
         bits = self._read(x)
         n, m = len(bits), self.positions.shape[1]
+        if n == 0:
+            # The standard layer cannot shape a mask for no inputs.
+            return bits.new_zeros(0)
         output, _ = self._attend(torch.cat([bits.new_zeros(n, 1), bits], dim=1), need_weights=False)
         return -output[:, 0] * output[:, m]
 
