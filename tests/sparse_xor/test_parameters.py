@@ -9,6 +9,7 @@ import pytest
 
 from attention_companion.sparse_xor.experiments.parameters import (
     Recipe,
+    around,
     column_verdict,
     feature_losses,
     learned_losses,
@@ -121,3 +122,18 @@ def test_no_family_beats_the_bound_and_the_targets_attain_it():
     assert losses["targets"] == pytest.approx(bounds, abs=1e-12)
     assert min((found - bounds).min() for found in losses.values()) >= -1e-12
     assert (losses["relu"] > bounds + 0.01).all()
+
+
+def test_lengths_are_resampled_independently():
+    # Two lengths with the same outcomes: resampled together they would always agree.
+    learned = np.zeros((20, 2, 2), dtype=bool)
+    learned[:, :, 1] = True
+    learned[1:, :, 0] = True
+    drawn = resampled_nets(np.random.default_rng(1), learned, [1, 2], 0.95, 500)
+    assert np.any(drawn[:, 0] != drawn[:, 1])
+
+
+def test_an_interval_is_stretched_to_its_estimate_only():
+    assert around(3.0, (1.0, 2.0)) == (1.0, 3.0)
+    assert around(0.5, (1.0, 2.0)) == (0.5, 2.0)
+    assert around(1.5, (1.0, 2.0)) == (1.0, 2.0)
