@@ -5,8 +5,8 @@ fixed embedding v_i (a row of ``embeddings``); a head with query theta attends w
 gamma = softmax(embeddings @ theta), and two heads together answer f(x) = -(sum_i gamma_i x_i)(sum_i gamma~_i x_i).
 The loss is E[(f(x) - y)^2], without a factor 1/2. Pairs are 0-based throughout.
 
-The functions are pure, need numpy (python-flint where rounding must not decide), and compute in the dtype they are given. Formulas are derived in the
-module that implements them.
+The functions are pure, need numpy (and python-flint where rounding must not decide), and compute in the dtype they are
+given. Formulas are derived in the module that implements them.
 """
 
 from .all_pairs import outcome_all_pairs
