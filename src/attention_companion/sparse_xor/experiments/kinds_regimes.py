@@ -24,9 +24,8 @@ class Result:
 
     ``steps`` (B,): steps to the threshold, cap + 1 if it is never reached. ``failed`` (B,): the heads ended on the same
     feature or did not isolate the support. ``proved``: both are known from proofs for every start; ``race`` then holds
-    only the starts that were run all the same (None if there are none), and ``contradicted`` counts those among them
-    that arrived or specialised against the proof. ``same`` and ``outside``: how many of the starts that were run ended
-    on the same feature, or outside the support.
+    only the starts that were run all the same (None if there are none). ``same`` and ``outside``: how many of the
+    ``run`` starts that were run ended on the same feature, or outside the support.
     """
 
     setting: str
@@ -38,7 +37,6 @@ class Result:
     steps: npt.NDArray[np.int64]
     failed: npt.NDArray[np.bool_]
     proved: bool
-    contradicted: int
     same: int
     outside: int
     run: int
@@ -72,7 +70,7 @@ def compare(
     """Race the kinds of attention from the same ``count`` starts; one :class:`Result` a kind.
 
     ``confirm``: how many starts are run to the cap where proofs already decide all of them. Other arguments and errors
-    as for ``starts_of`` and ``race``.
+    as for ``starts_of`` and ``race``; RuntimeError if a run arrives, or specialises, where a proof excludes it.
     """
     starts = starts_of(setting, start, d, m, count, seed)
     results = {}
@@ -82,14 +80,17 @@ def compare(
         entered = _first(starts, min(confirm, count)) if proved else starts
         ran = race(kind, entered, factors, cap=cap, threshold=threshold) if len(entered.pairs) else None
         steps, failed = np.full(count, cap + 1), np.ones(count, dtype=bool)
-        contradicted = same = outside = 0
+        same = outside = 0
         if ran is not None:
             size = len(entered.pairs)
             ways = ways_of_ending(ran.gamma, ran.gamma_tilde, entered.pairs)
             same, outside = int(ways.same.sum()), int(ways.outside.sum())
-            contradicted = int(
-                ((never[:size] & (ran.steps <= cap)) | (unspecialised[:size] & ways.specialised)).sum()
-            )
+            against = (never[:size] & (ran.steps <= cap)) | (unspecialised[:size] & ways.specialised)
+            if against.any():
+                raise RuntimeError(
+                    f"{kind} attention arrived or specialised from start {int(np.argmax(against))} ({setting} "
+                    f"embeddings, {start} start, d = {d}), which a proof excludes: the proof or the training is wrong"
+                )
             steps[:size], failed[:size] = ran.steps, ~ways.specialised
         results[kind] = Result(
             setting,
@@ -101,7 +102,6 @@ def compare(
             steps,
             failed,
             proved,
-            contradicted,
             same,
             outside,
             len(entered.pairs),
@@ -117,6 +117,26 @@ def step_ratios(slow: Result, fast: Result) -> FloatArray:
             f"{len(slow.steps)} and {len(fast.steps)} starts; compare results of the same starts"
         )
     return np.asarray(slow.steps / np.maximum(fast.steps, 1))
+
+
+def step_values(slow: Result, softmax: Result) -> dict[str, float]:
+    """The named numbers that stand behind a ratio; those of the runs only where there was a run."""
+    values = {
+        "steps": float(np.median(slow.steps)),
+        "slowest": int(slow.steps.max()),
+        "softmax steps": float(np.median(softmax.steps)),
+        "softmax slowest": int(softmax.steps.max()),
+        "share reached": slow.arrived,
+        "cap": slow.cap,
+        "run": slow.run,
+    }
+    if slow.race is not None:
+        values |= {
+            "chosen rate": slow.race.factor,
+            "interior": int(slow.race.interior),
+            "lowest loss": float(np.nanmin(slow.race.losses)),
+        }
+    return values
 
 
 def verdict_cell(result: Result, softmax: Result) -> str:

@@ -47,10 +47,11 @@ def prove_floor_on_grid(multiple: int = -1) -> GridProof:
     weights, so that agreement on {-2..2}^4 is a proof for all real weights. For b = a the same holds with
     t = 2 a_p a_q. The chapter shows why d = 4 carries over to every d.
 
-    ``multiple``: b = multiple * a; -1 and 1 are the two statements, any other value is a control that must fail.
+    All 6 pairs; the loss does not tell (p, q) from (q, p). ``multiple``: b = multiple * a; -1 and 1 are the two
+    statements, any other value is a control that must fail.
     """
     mismatches, evaluations = 0, 0
-    for p, q in itertools.permutations(range(4), 2):
+    for p, q in itertools.combinations(range(4), 2):
         for a in itertools.product(range(-2, 3), repeat=4):
             first = [Fraction(s) for s in a]
             loss = population_loss(first, [multiple * s for s in first], (p, q))
