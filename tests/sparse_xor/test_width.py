@@ -93,6 +93,15 @@ def test_smallest_width_is_where_the_share_is_first_reached():
     assert found.draws.shape == (1000,)
 
 
+@pytest.mark.parametrize("off", [-7, 7])
+def test_the_window_moves_to_where_the_crossing_is(off, monkeypatch):
+    found = width.smallest_width(32, 40, 3, pairs=4)
+    monkeypatch.setattr(width, "_rough_width", lambda *_: max(1, found.width + off))
+    moved = width.smallest_width(32, 40, 3, pairs=4)
+    assert moved.crossing == found.crossing
+    assert moved.interval == found.interval
+
+
 def test_the_interval_is_about_starts():
     """Pairs of one start share its draw: twice as many pairs are not twice as many starts."""
     wide = width.smallest_width(32, 30, 3, pairs=4)
@@ -175,7 +184,7 @@ def test_largest_inner_products_by_definition(monkeypatch):
 
 def test_the_law_against_its_own_simulation():
     """predicted_share against drawing c, D and the plane's projections: same model, no quadrature."""
-    d, m, n = 200, 12, 4000
+    d, m, n = 200, 6, 4000
     rng = np.random.default_rng(5)
     kept = 0
     for _ in range(n):
