@@ -21,6 +21,15 @@ from attention_companion.sparse_xor.experiments.sample_sizes import (
     size_that_suffices,
     slope_of,
 )
+from attention_companion.sparse_xor.experiments.sample_survey import (
+    check_learning_law,
+    flipped_labels,
+    landing_size,
+    predicted_sizes,
+    predicted_slope,
+    survey_one_step,
+    survey_several_steps,
+)
 from attention_companion.sparse_xor.samples import one_step_from_samples
 from attention_companion.sparse_xor.starts import draw_starts
 
@@ -200,3 +209,41 @@ def test_geometric_sizes():
     assert geometric_sizes(3, below=16, above=1)[0] == 1
     with pytest.raises(ValueError, match="centre = 0"):
         geometric_sizes(0)
+
+
+def test_the_survey_finds_at_each_width_what_its_parts_find():
+    found = survey_one_step(landing_law, [12, 24], [24, None], 5, SEED)
+    assert list(found) == ["m=24", "m=d"]
+    assert found["m=24"][24] is found["m=d"][24]
+    sizes = found["m=d"][12].sizes.tolist()
+    alone = samples.one_step_outcomes(12, [12], [sizes], 5, SEED)[0]
+    assert np.array_equal(alone.landed, found["m=d"][12].landed)
+    law = size_by_law(landing_law, 12, 12)
+    assert sizes[0] < law / 8
+    assert law < sizes[-1] < 2 * law
+    several = survey_several_steps([6, 8], [None], 2, SEED, rate_factor=1.0, steps=2)
+    assert list(several["m=d"]) == [6, 8]
+    assert several["m=d"][8].learned.shape[0] == 2
+
+
+def test_predictions_are_those_of_the_law():
+    sizes = predicted_sizes(landing_law, [64, 256], None)
+    assert sizes == [size_by_law(landing_law, 64, 64), size_by_law(landing_law, 256, 256)]
+    assert predicted_slope(landing_law, [64, 256], None) == pytest.approx(
+        math.log(sizes[1] / sizes[0]) / math.log(4)
+    )
+
+
+def test_the_learning_law_holds_roughly_where_it_is_checked_and_the_population_fails_less():
+    seen = check_learning_law(learning_law, 32, 96, 200, SEED)
+    assert seen.samples == 32 * 128
+    assert seen.law == pytest.approx(1 - learning_law(32, 96, seen.samples))
+    assert seen.failed / 200 == pytest.approx(seen.law, abs=0.12)  # 3.5 standard errors
+    assert seen.failed_population < seen.failed - 15
+
+
+def test_flipped_labels_need_more_samples():
+    clean, noisy = (flipped_labels(24, 48, share, 60, SEED) for share in (0.0, 0.25))
+    assert landing_size(noisy) > 2 * landing_size(clean)
+    with pytest.raises(ValueError, match=r"flipped is 0\.5"):
+        flipped_labels(24, 48, 0.5, 4, SEED)

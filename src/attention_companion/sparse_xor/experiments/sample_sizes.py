@@ -103,7 +103,7 @@ def slope_of(x: npt.ArrayLike, y: npt.ArrayLike) -> Floats:
 
 
 def planted_outcomes(
-    exponent: float, dimensions: Sequence[int], starts: int, seed: int, *, spread: float = 0.5
+    exponent: float, dimensions: Sequence[int], starts: int, seed: int, *, spread: float = 0.25
 ) -> dict[int, SampleOutcomes]:
     """Made-up outcomes whose sizes grow like d**exponent: what the fit must say of a law that is known.
 

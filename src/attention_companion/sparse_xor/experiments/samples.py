@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..attention import softmax_of_scores
-from ..batch import classify, step_batch, train
+from ..batch import classify, train
+from ..gradient import float_score_gradient
 from ..samples import add_up, input_factors, one_step_from_samples, score_slopes, weight_gradient_sum
 from ..starts import Starts, draw_starts, sphere
 from ..step import one_step
@@ -101,19 +102,13 @@ def one_step_outcomes(
         raise ValueError(
             f"starts is {starts} and flipped is {flipped}; give starts >= 1 and 0 <= flipped <= 1"
         )
-    hits = [np.zeros((4, starts, len(grid) + 1), dtype=bool) for grid in grids]
+    hits = [np.zeros((2, starts, len(grid) + 1), dtype=bool) for grid in grids]
     for k in range(starts):
         drawn = [draw_starts(d, m, [k], seed) for m in widths]
         for place, (start, gradients) in enumerate(
             zip(drawn, _prefix_gradients(d, k, drawn, grids, seed, flipped), strict=True)
         ):
-            hits[place][:2, k, :-1] = _large_step(start, gradients)
-            heads = step_batch(start.embeddings, start.theta, start.pairs, np.inf)
-            seen = classify(heads.gamma, heads.gamma_tilde, start.pairs)
-            hits[place][:2, k, -1] = [
-                not (seen.collapsed[0] or seen.distracted[0]),
-                not seen.distracted[0],
-            ]
+            hits[place][:, k] = _large_step(start, gradients)
     return [
         SampleOutcomes(grid, found[0, :, :-1], found[1, :, :-1], found[0, :, -1], found[1, :, -1])
         for grid, found in zip(grids, hits, strict=True)
@@ -236,12 +231,16 @@ def _prefix_gradients(
 
 
 def _large_step(start: Starts, gradients: Floats) -> tuple[Bools, Bools]:
-    """(learned, landed), each (G,), when every head goes to the position whose score grows most."""
+    """(learned, landed), each (G + 1,), when every head goes to the position whose score grows most.
+
+    ``gradients`` (G, 2, d) are those by the weights; the last outcome is that of the population step.
+    """
     rows, pair = start.embeddings[0], start.pairs[0]
-    weights = np.stack([softmax_of_scores(rows, query[0]) for query in (start.theta, start.theta_tilde)])
-    growth = -score_slopes(np.broadcast_to(weights, gradients.shape), gradients) @ rows @ rows.T
-    ends = growth.argmax(axis=-1)
-    landed = np.isin(ends, pair).all(axis=-1)
+    a, b = (softmax_of_scores(rows, query[0]) for query in (start.theta, start.theta_tilde))
+    slopes = score_slopes(np.broadcast_to(np.stack([a, b]), gradients.shape), gradients)
+    population = [float_score_gradient(a, b, *pair), float_score_gradient(b, a, *pair)]
+    ends = (-np.concatenate([slopes, [population]]) @ rows @ rows.T).argmax(axis=-1)
+    landed = ((ends == pair[0]) | (ends == pair[1])).all(axis=-1)
     return np.asarray(landed & (ends[:, 0] != ends[:, 1])), np.asarray(landed)
 
 
