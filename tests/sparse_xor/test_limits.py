@@ -160,7 +160,7 @@ def test_a_collapsed_pair_is_worse_than_no_answer_and_feels_no_gradient():
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.integers(3, 8), st.floats(2.5, 20), st.integers(1, 30))
 def test_heads_that_satisfy_the_condition_stay(seed, d, gap, steps):
-    """Any position, on the pair or not, at the largest rate that the condition allows: no score moves by more than 1."""
+    """Any position, on the pair or not, at the largest rate that the condition allows; no score moves by over 1."""
     rng = np.random.default_rng(seed)
     rows = np.eye(d)
     top = int(rng.integers(d))
