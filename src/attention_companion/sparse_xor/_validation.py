@@ -75,6 +75,17 @@ def read_embeddings(embeddings: Any, **queries: Any) -> tuple[FloatArray, ...]:
     Raises TypeError for entries that are not real numbers of a supported dtype, ValueError for wrong shapes and for
     values that are not finite.
     """
+    rows, *vectors = read_embeddings_unread(embeddings, **queries)
+    require_finite(rows, "embeddings")
+    return (rows, *vectors)
+
+
+def read_embeddings_unread(embeddings: Any, **queries: Any) -> tuple[FloatArray, ...]:
+    """The same without looking at the embeddings' entries, for callers that meet them anyway.
+
+    Looking costs as much as a product with a vector; who calls this owes :func:`require_finite` wherever the products
+    leave a doubt. Embeddings of the common dtype are not copied, whatever their layout.
+    """
     raw = {"embeddings": _numeric_array(embeddings, "embeddings")}
     raw |= {name: _numeric_array(values, name) for name, values in queries.items()}
     dtype = np.result_type(*(_working_dtype(array, name) for name, array in raw.items()))
@@ -88,7 +99,22 @@ def read_embeddings(embeddings: Any, **queries: Any) -> tuple[FloatArray, ...]:
             raise ValueError(
                 f"{name} has shape {raw[name].shape}; with embeddings of shape {shape} expected ({shape[1]},)"
             )
-    return tuple(_as_float(array, dtype, name) for name, array in raw.items())
+    vectors = (_as_float(raw[name], dtype, name) for name in queries)
+    return (_converted(raw["embeddings"], dtype, "embeddings"), *vectors)
+
+
+def require_finite(array: FloatArray, name: str) -> None:
+    """ValueError that names the first entry that is NaN or infinite; no temporary as large as the array."""
+    # Minimum and maximum propagate NaN and need no mask.
+    if not array.size or (np.isfinite(array.min()) and np.isfinite(array.max())):
+        return
+    step = max(1, 2**20 // max(1, array[0].size))
+    for first in range(0, len(array), step):
+        bad = np.argwhere(~np.isfinite(array[first : first + step]))
+        if len(bad):
+            where = (first + int(bad[0][0]), *(int(index) for index in bad[0][1:]))
+            place = ", ".join(map(str, where))
+            raise ValueError(f"{name}[{place}] is {array[where]}; every entry must be finite")
 
 
 def read_learning_rate(learning_rate: Any, dtype: np.dtype[Any]) -> Any:
@@ -147,28 +173,28 @@ def _holds_integers(array: npt.NDArray[Any]) -> bool:
 
 def _working_dtype(array: npt.NDArray[Any], name: str) -> np.dtype[Any]:
     """The dtype to compute in: float32 and float64 as they are, integers in float64."""
+    if array.dtype in _FLOATS:
+        return array.dtype
     if _holds_integers(array):
         return np.dtype(np.float64)
-    if array.dtype not in _FLOATS:
-        raise TypeError(
-            f"{name} has dtype {array.dtype}; give float32, float64 or integers (or Fractions for weights)"
-        )
-    return array.dtype
+    raise TypeError(
+        f"{name} has dtype {array.dtype}; give float32, float64 or integers (or Fractions for weights)"
+    )
 
 
 def _as_float(array: npt.NDArray[Any], dtype: np.dtype[Any], name: str) -> FloatArray:
+    converted = _converted(array, dtype, name)
+    require_finite(converted, name)
+    return converted
+
+
+def _converted(array: npt.NDArray[Any], dtype: np.dtype[Any], name: str) -> FloatArray:
     try:
-        converted = array.astype(dtype, copy=False)
+        return array.astype(dtype, copy=False)
     except OverflowError:
         raise ValueError(
             f"{name} holds an integer too large for float64; scale it or use Fractions"
         ) from None
-    # Minimum and maximum propagate NaN and need no mask as large as the array.
-    if converted.size and not (np.isfinite(converted.min()) and np.isfinite(converted.max())):
-        where = tuple(int(axis[0]) for axis in np.nonzero(~np.isfinite(converted)))
-        place = ", ".join(map(str, where))
-        raise ValueError(f"{name}[{place}] is {converted[where]}; every entry must be finite")
-    return converted
 
 
 def _fractions(values: list[Any], name: str) -> ExactVector:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ._validation import ExactVector, FloatArray, Weights, read_embeddings, read_heads, read_pair
-from .attention import softmax_of_scores, weighted_rows
+from .attention import all_weighted_rows, softmax_of_scores
 
 
 def population_gradient(
@@ -55,17 +55,28 @@ def gradient_at(
     embeddings: FloatArray, a: FloatArray, b: FloatArray, p: int, q: int
 ) -> tuple[FloatArray, FloatArray]:
     """Both gradients for attention weights that are known already."""
-    return (
-        weighted_rows(embeddings, float_score_gradient(a, b, p, q)),
-        weighted_rows(embeddings, float_score_gradient(b, a, p, q)),
+    one, other = all_weighted_rows(
+        embeddings, float_score_gradient(a, b, p, q), float_score_gradient(b, a, p, q)
     )
+    return one, other
+
+
+def float_weight_gradient(a: FloatArray, b: FloatArray, p: int, q: int) -> FloatArray:
+    """dL/da for arrays that were read already, shape (d,); any real weights."""
+    g = a * (2 * (b @ b))
+    rest = a * b
+    rest -= a @ b
+    rest *= b
+    rest *= 4
+    g -= rest
+    g[p] -= 2 * b[q]
+    g[q] -= 2 * b[p]
+    return g
 
 
 def float_score_gradient(a: FloatArray, b: FloatArray, p: int, q: int) -> FloatArray:
-    """dL/ds of the head ``a`` for arrays that were read already."""
-    g = 2 * (b @ b) * a + 4 * (a @ b) * b - 4 * a * b**2
-    g[p] -= 2 * b[q]
-    g[q] -= 2 * b[p]
+    """dL/ds of the softmax head ``a`` for arrays that were read already."""
+    g = float_weight_gradient(a, b, p, q)
     # A common shift of g changes nothing, as the weights sum to 1. Taking out the entry of the largest weight leaves
     # only small products in the mean, which keeps the digits of a head that is almost one-hot.
     g -= g[np.argmax(a)]
