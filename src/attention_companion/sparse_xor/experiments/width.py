@@ -110,7 +110,7 @@ def smallest_width(
     """
     if not 0 < share < 1 or starts < 2:
         raise ValueError(f"share = {share}, starts = {starts}; give 0 < share < 1 and at least 2 starts")
-    middle = _rough_width(d, max(2, min(starts, 16)), seed, share, pairs, unit)
+    middle = _rough_width(d, max(2, min(starts, 10)), seed, share, pairs, unit)
     low, high = max(1, middle - 3), middle + 3
     curves = outcomes_by_width(d, range(low, high + 1), starts, seed, pairs=pairs, unit=unit).on_pair
     while True:
