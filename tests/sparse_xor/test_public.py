@@ -19,6 +19,7 @@ pytestmark = pytest.mark.torch_free
         ("population_loss", ["gamma", "gamma_tilde", "pair"]),
         ("worst_case_error", ["gamma", "gamma_tilde", "pair"]),
         ("population_gradient", ["embeddings", "theta", "theta_tilde", "pair"]),
+        ("one_step_from_samples", ["embeddings", "theta", "x", "y", "learning_rate", "pair", "chunk"]),
         ("one_step", ["embeddings", "theta", "pair", "learning_rate", "attention"]),
     ],
 )

@@ -16,6 +16,7 @@ from .gradient import population_gradient, score_gradient
 from .kinds import ATTENTION_KINDS
 from .loss import population_loss
 from .partition import PARTITION_PAIR, partition_heads, partition_worst_case
+from .samples import SampleStep, one_step_from_samples
 from .starts import Starts, StepOutcomes, chunks_of_starts, count_outcomes, draw_starts
 from .step import SPECIALISED_AT, OneStep, one_step
 from .transformer import transformer
@@ -29,6 +30,7 @@ __all__ = [
     "Heads",
     "OneStep",
     "Outcomes",
+    "SampleStep",
     "Starts",
     "StepOutcomes",
     "Training",
@@ -40,6 +42,7 @@ __all__ = [
     "count_outcomes",
     "draw_starts",
     "one_step",
+    "one_step_from_samples",
     "outcome_all_pairs",
     "partition_heads",
     "partition_worst_case",
