@@ -175,3 +175,21 @@ def test_what_it_does_not_take(embeddings, pair, error, message):
     for function in (linear_attention_lower_bound, linear_attention_pair_share):
         with pytest.raises(error, match=message):
             function(embeddings, pair)
+
+
+def test_the_sharpened_bound_maximises_the_form_over_all_matrices():
+    """mu by another route: the d x m^2 matrix of the (He_i)(He_i)^T in coordinates of the space, no matrix root."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        basis = np.linalg.qr(rng.normal(size=(14, 3)))[0]
+        squares = np.einsum("ia,ib->iab", basis, basis).reshape(14, 9)
+        form = squares.T @ (np.eye(14) - np.ones((14, 14))) @ squares
+        mu = max(0.0, float(np.linalg.eigvalsh(form)[-1]))
+        h = basis @ basis.T
+        expected = 1 - (np.sqrt(h[0, 0] * h[5, 5]) + abs(h[0, 5])) ** 2 / (1 - 2 * mu)
+        seen = linear_attention_lower_bound(basis @ rng.normal(size=(3, 3)), (0, 5), sharpened=True)
+        assert seen == pytest.approx(expected, abs=1e-10)
+        # No pair of unit vectors of the space has a smaller Q.
+        u, w = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in rng.normal(size=(2, 4000, 3)) @ basis.T)
+        q = 1 + 2 * (u * w).sum(axis=1) ** 2 - 2 * (u**2 * w**2).sum(axis=1)
+        assert q.min() >= 1 - 2 * mu - 1e-12
