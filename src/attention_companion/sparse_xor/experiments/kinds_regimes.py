@@ -130,6 +130,8 @@ def step_values(slow: Result, softmax: Result) -> dict[str, float]:
         "cap": slow.cap,
         "run": slow.run,
     }
+    if softmax.race is not None:
+        values["softmax interior"] = int(softmax.race.interior)
     if slow.race is not None:
         values |= {
             "chosen rate": slow.race.factor,
