@@ -7,6 +7,7 @@ The two kinds are never mixed silently: a float beside a Fraction would make an 
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from fractions import Fraction
@@ -101,6 +102,13 @@ def read_embeddings_unread(embeddings: Any, **queries: Any) -> tuple[FloatArray,
             )
     vectors = (_as_float(raw[name], dtype, name) for name in queries)
     return (_converted(raw["embeddings"], dtype, "embeddings"), *vectors)
+
+
+def all_finite(array: FloatArray) -> bool:
+    """Whether no entry is NaN or infinite. A finite sum says so at once; only another sum needs the closer look."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.add.reduce(array)
+    return math.isfinite(total) or bool(np.isfinite(array).all())
 
 
 def require_finite(array: FloatArray, name: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._validation import FloatArray, read_embeddings
+from ._validation import FloatArray, all_finite, read_embeddings
 
 
 def attention_weights(embeddings: Any, theta: Any) -> FloatArray:
@@ -81,7 +81,7 @@ def all_weighted_rows(embeddings: FloatArray, *weights: FloatArray) -> tuple[Flo
     """The same for several vectors of weights, under one check."""
     with np.errstate(over="ignore", invalid="ignore"):
         totals = tuple(embeddings.T @ each for each in weights)
-    if not np.isfinite(totals).all():
+    if not all(all_finite(total) for total in totals):
         raise OverflowError(
             f"the gradient for embeddings as large as {max(embeddings.max(), -embeddings.min())} exceeds "
             f"{embeddings.dtype}; scale the embeddings down"

@@ -55,32 +55,46 @@ def gradient_at(
     embeddings: FloatArray, a: FloatArray, b: FloatArray, p: int, q: int
 ) -> tuple[FloatArray, FloatArray]:
     """Both gradients for attention weights that are known already."""
+    overlap = _overlap(a, b)
     one, other = all_weighted_rows(
-        embeddings, float_score_gradient(a, b, p, q), float_score_gradient(b, a, p, q)
+        embeddings, float_score_gradient(a, b, p, q, overlap), float_score_gradient(b, a, p, q, overlap)
     )
     return one, other
 
 
-def float_weight_gradient(a: FloatArray, b: FloatArray, p: int, q: int) -> FloatArray:
-    """dL/da for arrays that were read already, shape (d,); any real weights."""
+def float_weight_gradient(
+    a: FloatArray, b: FloatArray, p: int, q: int, overlap: FloatArray | None = None
+) -> FloatArray:
+    """dL/da for arrays that were read already, shape (d,); any real weights.
+
+    ``overlap`` is what both heads' gradients share, for callers that want both.
+    """
     g = a * (2 * (b @ b))
-    rest = a * b
-    rest -= a @ b
-    rest *= b
-    rest *= 4
-    g -= rest
+    g -= (_overlap(a, b) if overlap is None else overlap) * b
     g[p] -= 2 * b[q]
     g[q] -= 2 * b[p]
     return g
 
 
-def float_score_gradient(a: FloatArray, b: FloatArray, p: int, q: int) -> FloatArray:
+def float_score_gradient(
+    a: FloatArray, b: FloatArray, p: int, q: int, overlap: FloatArray | None = None
+) -> FloatArray:
     """dL/ds of the softmax head ``a`` for arrays that were read already."""
-    g = float_weight_gradient(a, b, p, q)
+    g = float_weight_gradient(a, b, p, q, overlap)
     # A common shift of g changes nothing, as the weights sum to 1. Taking out the entry of the largest weight leaves
     # only small products in the mean, which keeps the digits of a head that is almost one-hot.
-    g -= g[np.argmax(a)]
-    return a * (g - a @ g)
+    g -= g[a.argmax()]
+    g -= a @ g
+    g *= a
+    return g
+
+
+def _overlap(a: FloatArray, b: FloatArray) -> FloatArray:
+    """4 (a * b - a.b), shape (d,)."""
+    shared = a * b
+    shared -= a @ b
+    shared *= 4
+    return shared
 
 
 def _exact_score_gradient(a: ExactVector, b: ExactVector, p: int, q: int) -> list[Fraction]:

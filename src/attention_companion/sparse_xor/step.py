@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from ._step_stream import STREAM_FROM, mirrored_gradients, two_scores
-from ._validation import FloatArray, read_embeddings_unread, read_learning_rate, read_pair, require_finite
+from ._validation import (
+    FloatArray,
+    all_finite,
+    read_embeddings_unread,
+    read_learning_rate,
+    read_pair,
+    require_finite,
+)
 from .attention import softmax_of_known_scores, weighted_rows
 from .gradient import float_weight_gradient, gradient_at
 from .kinds import read_attention, score_gradient_of, weights_of_scores
@@ -65,7 +72,7 @@ def one_step(
     slope, slope_tilde = _gradients(rows, start, p, q, kind)
     with np.errstate(over="ignore"):
         moved, moved_tilde = start - rate * slope, -start - rate * slope_tilde
-    if not (np.isfinite(moved).all() and np.isfinite(moved_tilde).all()):
+    if not (all_finite(moved) and all_finite(moved_tilde)):
         steepest = max(np.abs(slope).max(), np.abs(slope_tilde).max())
         raise OverflowError(
             f"learning_rate {learning_rate!r} times a gradient as large as {steepest} exceeds {rows.dtype}; "
@@ -94,7 +101,7 @@ def _gradients(
         scores = rows @ start
     # A NaN or an infinity makes its row's score one too, unless the product leaves out a coordinate where the query is
     # 0, as it may. So finite scores and a query without zeros spare a look at every entry.
-    if not (np.isfinite(scores).all() and start.all()):
+    if not (all_finite(scores) and np.logical_and.reduce(start)):
         require_finite(rows, "embeddings")
     if kind == "softmax":
         before_tilde = softmax_of_known_scores(-scores, rows, -start)
