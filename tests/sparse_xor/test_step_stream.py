@@ -172,6 +172,18 @@ def test_an_entry_that_is_not_finite_is_found_anywhere(monkeypatch, stream, atte
         one_step(rows, theta, (p, q), 1.0, attention)
 
 
+def test_a_query_with_zeros_makes_it_look_at_every_entry(monkeypatch):
+    """A matrix-vector product may leave out what a zero multiplies (most do not), and a NaN there with it."""
+    rows, theta, p, q = problem(6, 20, 15)
+    looks = []
+    monkeypatch.setattr(step, "require_finite", lambda array, name: looks.append(name))
+    one_step(rows, theta, (p, q), 1.0)
+    assert looks == []
+    theta[3] = 0
+    one_step(rows, theta, (p, q), 1.0)
+    assert looks == ["embeddings"]
+
+
 def test_finite_sums_that_overflow_are_not_called_infinite_entries(always_stream):
     rows, theta, p, q = problem(7, 200, 150, np.float32)
     huge = np.float32(3e38) * np.sign(rows)
