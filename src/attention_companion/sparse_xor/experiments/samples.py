@@ -225,7 +225,7 @@ def _prefix_gradients(
             for place, grid in enumerate(grids):
                 found[place][grid == end] = totals[place] / end
         done += len(x)
-        if done == stops[-1]:
+        if done >= stops[-1]:
             return found
     raise AssertionError("the stream of signs is endless")
 
