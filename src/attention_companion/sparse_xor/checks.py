@@ -61,9 +61,13 @@ def prove_loss_on_grid(ones: Fraction = Fraction(1, 2), pairs: Sequence[Pair] | 
     mismatches = 0
     for p, q in pairs:
         y = -x[:, p] * x[:, q]
-        for i, j in itertools.product(range(len(grid)), repeat=2):
-            enumerated = Fraction(int(weight @ (-sums[i] * sums[j] - y) ** 2), ones.denominator**d)
-            mismatches += enumerated != population_loss(fractions[i], fractions[j], (p, q))
+        for i, head in enumerate(fractions):
+            # The enumerated mean times the denominator, for all second heads at once: int64, nothing is rounded.
+            enumerated = ((-sums[i] * sums - y) ** 2 @ weight).tolist()
+            mismatches += sum(
+                whole != ones.denominator**d * population_loss(head, other, (p, q))
+                for whole, other in zip(enumerated, fractions, strict=True)
+            )
     return GridProof(evaluations=len(pairs) * len(grid) ** 2, mismatches=mismatches)
 
 
