@@ -36,11 +36,19 @@ class Encoder:
 
     ``layers``, ``heads_per_layer``, ``width`` (channels), ``length`` (tokens, BOS and scratch tokens included),
     ``nonzero_weights`` (the position table excluded) and ``position_entries`` (numbers in that table) are its sizes;
-    ``machine`` holds the weights themselves.
+    ``machine`` holds the weights themselves. Made by :func:`build`; from a machine of one's own (a changed one, say),
+    ``Encoder(machine, shape, "changed")`` runs and proves just that machine and knows no guarded one beside it.
     """
 
     def __init__(self, machine: Machine, shape: Shape, layout: str, guarded: bool = False):
         check_machine(machine)
+        for name, tokens, count in (
+            ("inputs", machine.input_tokens, shape.inputs),
+            ("outputs", machine.output_tokens, shape.n * shape.columns),
+        ):
+            if tokens.shape != (count,):
+                raise ValueError(f"the machine has {tokens.size} {name}; {shape} has {count}")
+        self._built = False
         self.machine, self.shape, self.layout, self.guarded = machine, shape, layout, guarded
         self.layers = machine.layers
         self.heads_per_layer = machine.heads_per_layer
@@ -63,7 +71,12 @@ class Encoder:
 
     @cached_property
     def guard(self) -> Encoder:
-        """The guarded encoder of the same shape and layout, which no score can overflow."""
+        """The guarded encoder of the same shape and layout, which no score can overflow.
+
+        ValueError for an encoder that :func:`build` did not make: a guarded one would not be a version of it.
+        """
+        if not self._built:
+            raise ValueError("this encoder was not made by build(), so it has no guarded version")
         return self if self.guarded else build_encoder(self.shape, self.layout, guarded=True)
 
     def run(
@@ -78,9 +91,19 @@ class Encoder:
         """U(<T, X>): same arguments, results and errors as :func:`.attention`, for layers of this encoder's shape.
 
         In float64, when a score exceeds 700 in absolute value, the guarded encoder is run and a :class:`GuardedRun`
-        warning says so. A machine whose scores read data (only a changed one can) is evaluated densely.
+        warning says so. Only cells that the result depends on are evaluated, so a division by zero elsewhere goes
+        unnoticed (none can occur in an encoder that :func:`.prove` accepts). A machine whose scores read data (only a
+        changed one can) is evaluated densely.
+
+        Raises ValueError for exact runs of a guarded encoder: it relies on exp(s - t) = exp(s) / exp(t), which a
+        surrogate does not fulfil; OverflowError where float64 does not suffice.
         """
         kind = read_arithmetic(arithmetic, exp, bits)
+        if self.guarded and kind.name == "rational":
+            raise ValueError(
+                "a guarded encoder relies on exp(s - t) = exp(s) / exp(t), which no rational surrogate fulfils: run "
+                'the plain encoder exactly, or use arithmetic="ball"'
+            )
         layer = read_layer(X, heads, output, kind)
         if layer.shape != self.shape:
             raise ValueError(
@@ -96,8 +119,14 @@ class Encoder:
         if not scores_read_positions_only(self.machine):
             return run_densely(self.machine, sequence, kind)
         with np.errstate(all="ignore"):
-            result = run(self.plan, sequence, kind)
-        if isinstance(kind, Float) and kind.largest_exponent > GUARD_ABOVE and not self.guarded:
+            try:
+                result = run(self.plan, sequence, kind)
+            except ZeroDivisionError:
+                # Scores far below 0 leave only zeros to divide by.
+                if not self._must_guard(kind):
+                    raise
+        if self._must_guard(kind):
+            assert isinstance(kind, Float)
             warnings.warn(
                 f"a score of size {kind.largest_exponent:.3g} exceeds {GUARD_ABOVE:g}; ran the guarded encoder "
                 f"({self.guard.nonzero_weights} nonzero weights instead of {self.nonzero_weights})",
@@ -111,6 +140,14 @@ class Encoder:
                 "the result or a step towards it exceeds float64; scale the layer or use ball arithmetic"
             )
         return result
+
+    def _must_guard(self, kind: Arithmetic) -> bool:
+        return (
+            isinstance(kind, Float)
+            and kind.largest_exponent > GUARD_ABOVE
+            and self._built
+            and not self.guarded
+        )
 
     def to_torch(self) -> Any:
         """The encoder as a plain ``torch.nn.Module`` (float64, dense); see :mod:`.torch_module`."""
@@ -155,4 +192,6 @@ def build_encoder(shape: Shape, layout: str, guarded: bool = False) -> Encoder:
         machine = build_paper(shape, guarded)
     else:
         machine = build_constant(shape, guarded, universal=layout == "universal")
-    return Encoder(machine, shape, layout, guarded)
+    encoder = Encoder(machine, shape, layout, guarded)
+    encoder._built = True
+    return encoder

@@ -9,7 +9,9 @@ Memory is that of the cells read, not of length x width.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -17,9 +19,11 @@ import numpy.typing as npt
 
 from .arithmetic import Arithmetic
 from .encoder import Form, Head, Machine, Matrix, Operation, scores_read_positions_only
-from .selection import Integers, Keys, Selection, select
+from .selection import LARGEST_KEY, Integers, Keys, Selection, select
 
 Cells = dict[int, Integers]  # channel -> ascending tokens
+#: Queries of several heads that are selected for in one go; more would only take memory.
+TOGETHER = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +79,7 @@ def plan(machine: Machine, divisors_everywhere: bool = False) -> Plan:
     needed: Cells = {machine.output_channel: np.unique(machine.output_tokens)}
     homes: Cells = dict(needed)
     table = _KeyTable(machine)
-    reads: list[
-        tuple[list[tuple[Head, int, int, Any, Integers, Selection]], list[list[tuple[Operation, Integers]]]]
-    ] = []
+    reads: list[tuple[list[Any], list[list[tuple[Operation, Integers]]]]] = []
     for block in reversed(machine.blocks):
         stages: list[list[tuple[Operation, Integers]]] = []
         for stage in reversed(block.stages):
@@ -97,16 +99,17 @@ def plan(machine: Machine, divisors_everywhere: bool = False) -> Plan:
                             _grow(grown, channel, tokens)
             needed = grown
             stages.append(wanted)
-        brought = []
+        wanting = [
+            (head, target, source, weight, needed[target])
+            for head in block.heads
+            for (target, source), weight in head.value.items()
+            if weight and target in needed
+        ]
+        chosen = table.select([(head, tokens) for head, _, _, _, tokens in wanting])
+        brought = [(*wish[1:], selection) for wish, selection in zip(wanting, chosen, strict=True)]
         grown = dict(needed)
-        for head in block.heads:
-            for (target, source), weight in head.value.items():
-                tokens = needed.get(target)
-                if tokens is None or not weight:
-                    continue
-                selection = table.select(head, tokens)
-                brought.append((head, target, source, weight, tokens, selection))
-                _grow(grown, source, np.unique(selection.members))
+        for _, source, _, _, selection in brought:
+            _grow(grown, source, np.unique(selection.members))
         needed = grown
         for channel, tokens in needed.items():
             _grow(homes, channel, tokens)
@@ -116,38 +119,63 @@ def plan(machine: Machine, divisors_everywhere: bool = False) -> Plan:
 
 
 class _KeyTable:
-    """Selections of a machine's heads; keys that several heads share are prepared once."""
+    """Selections of a machine's heads. Heads that share a key matrix (one object) are selected for together."""
 
     def __init__(self, machine: Machine):
         self.machine = machine
-        self.keys: dict[Any, Keys] = {}
-        self.found: dict[Any, Selection] = {}
+        self.keys: dict[tuple[int, int, int], Keys] = {}
+        columns = machine.positions.T
+        self.largest = [max(int(c.max(initial=0)), -int(c.min(initial=0))) for c in columns]
 
-    def select(self, head: Head, tokens: Integers) -> Selection:
-        own = (frozenset(head.query.items()), frozenset(head.key.items()), tokens.tobytes())
-        if own not in self.found:
-            rows, scale = head.rows, 1
-            for weight in (*head.query.values(), *head.key.values()):
-                scale = int(np.lcm(scale, weight.denominator))
-            shared = (frozenset(head.key.items()), rows, scale)
+    def select(self, requests: list[tuple[Head, Integers]]) -> list[Selection]:
+        """What the queries of each head select, at each of the tokens."""
+        groups: dict[tuple[int, int, int], list[int]] = {}
+        for r, (head, _) in enumerate(requests):
+            weights = (*head.query.values(), *head.key.values())
+            scale = lcm(*(weight.denominator for weight in weights))
+            groups.setdefault((id(head.key), head.rows, scale), []).append(r)
+        found: dict[int, Selection] = {}
+        for shared, members in groups.items():
+            _, rows, scale = shared
             if shared not in self.keys:
-                self.keys[shared] = Keys(self._project(head.key, rows, np.arange(self.machine.length), scale))
-            self.found = {own: select(self._project(head.query, rows, tokens, scale), self.keys[shared])}
-        return self.found[own]
+                key = requests[members[0]][0].key
+                self.keys[shared] = Keys(self._project(key, rows, np.arange(self.machine.length), scale))
+            for chunk in _chunks(members, [len(tokens) for _, tokens in requests]):
+                queries = [self._project(requests[r][0].query, rows, requests[r][1], scale) for r in chunk]
+                whole = select(np.concatenate(queries), self.keys[shared])
+                ends = np.cumsum([0, *(len(q) for q in queries)])
+                for r, first, last in zip(chunk, ends[:-1], ends[1:], strict=True):
+                    found[r] = whole if len(chunk) == 1 else whole.part(first, last)
+        return [found[r] for r in range(len(requests))]
 
     def _project(self, matrix: Matrix, rows: int, tokens: Integers, scale: int) -> Integers:
         """scale x matrix x position table, in integers."""
         out = np.zeros((len(tokens), max(rows, 1)), dtype=np.int64)
+        reach = [0] * max(rows, 1)
         for (row, channel), weight in matrix.items():
             if weight:
                 factor = int(weight * scale)
-                column = self.machine.positions[tokens, channel - 1]
-                if int(np.abs(column).max(initial=0)) * abs(factor) > 2**61:
+                reach[row] += abs(factor) * self.largest[channel - 1]
+                # The factor alone may be too large for int64, where all its positions are 0.
+                if max(reach[row], abs(factor)) > LARGEST_KEY:
                     raise OverflowError(
-                        f"a position times the weight {weight} leaves int64; use a shorter sequence"
+                        f"positions times weights like {weight} leave int64; use a shorter sequence"
                     )
-                out[:, row] += factor * column
+                out[:, row] += factor * self.machine.positions[tokens, channel - 1]
         return out
+
+
+def _chunks(members: list[int], sizes: list[int]) -> Iterator[list[int]]:
+    """The members one after another, in lists of together at most ``TOGETHER`` queries (or of one member)."""
+    chunk: list[int] = []
+    total = 0
+    for member in members:
+        if chunk and total + sizes[member] > TOGETHER:
+            yield chunk
+            chunk, total = [], 0
+        chunk.append(member)
+        total += sizes[member]
+    yield chunk
 
 
 def _grow(cells: Cells, channel: int, tokens: Integers) -> None:
@@ -161,12 +189,12 @@ def _grow(cells: Cells, channel: int, tokens: Integers) -> None:
 def _place(
     machine: Machine,
     homes: Cells,
-    brought: list[tuple[Head, int, int, Any, Integers, Selection]],
+    brought: list[tuple[int, int, Any, Integers, Selection]],
     stages: list[list[tuple[Operation, Integers]]],
 ) -> tuple[list[_Bring], list[list[_Apply]]]:
     """From tokens to places within the stored arrays."""
     bring = []
-    for _, target, source, weight, tokens, chosen in brought:
+    for target, source, weight, tokens, chosen in brought:
         at = _places(homes, source, chosen.members)
         if chosen.singletons:
             at, starts, sizes, set_of = at[chosen.set_of], None, None, None

@@ -3,7 +3,8 @@
 The scores of the encoders here read positions only, which are integers, so the sets can be found once and exactly.
 Key columns that are constant shift all scores of a query alike and are dropped. In every layout the rest has rank at
 most 2, where the maximisers of a linear function over points of the plane are found on their upper hull; any other
-case (a changed weight may make one) is solved by comparing all different queries with all different keys.
+case (a changed weight may make one) is solved by comparing all different queries with all different keys, as it is
+where there are few different keys.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ import numpy.typing as npt
 Integers = npt.NDArray[np.int64]
 #: Scores of this size are still exact in int64, with room for one addition.
 LARGEST_SCORE = 2**62
+#: Differences of two key entries of this size are exact as well.
+LARGEST_KEY = 2**61
+#: Scores compared at once, and the number of different keys up to which comparing is the quickest way.
 BLOCK = 4_000_000
+FEW = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +43,12 @@ class Selection:
         """Whether every set has exactly one member."""
         return bool(len(self.members) == len(self.offsets) - 1)
 
+    def part(self, first: int, last: int) -> Selection:
+        """The same for queries first..last - 1 only, with no set that none of them selects."""
+        used, set_of = np.unique(self.set_of[first:last], return_inverse=True)
+        offsets = _offsets(np.diff(self.offsets)[used])
+        return Selection(set_of.reshape(-1), offsets, self.members[_ranges(self.offsets[used], offsets)])
+
 
 class Keys:
     """The keys of a head, prepared once for many queries: int64 array (L, r) with L >= 1."""
@@ -45,7 +56,11 @@ class Keys:
     def __init__(self, keys: Integers):
         if len(keys) == 0:
             raise ValueError("there are no keys to attend to; give at least one token")
-        self.largest = np.abs(keys).max(axis=0, initial=0)
+        self.largest = _largest(keys)
+        if max(self.largest, default=0) > LARGEST_KEY:
+            raise OverflowError(
+                f"a key entry reaches {max(self.largest)}, more than 2^61; use a shorter sequence"
+            )
         self.columns = [c for c in range(keys.shape[1]) if (keys[:, c] != keys[0, c]).any()]
         self.points, rows = np.unique(keys[:, self.columns], axis=0, return_inverse=True)
         rows = rows.reshape(-1)
@@ -63,13 +78,13 @@ def select(queries: Integers, keys: Keys) -> Selection:
 
     Raises OverflowError when a score could leave int64.
     """
-    size = sum(
-        int(a) * int(b) for a, b in zip(np.abs(queries).max(axis=0, initial=0), keys.largest, strict=True)
-    )
+    size = sum(a * b for a, b in zip(_largest(queries), keys.largest, strict=True))
     if size > LARGEST_SCORE:
         raise OverflowError(f"scores may reach {size}, more than int64 holds exactly; use a shorter sequence")
     moving = queries[:, keys.columns]
-    if len(keys.columns) == 2 and (moving[:, 1] > 0).all() and len(queries):
+    if len(keys.points) <= FEW:
+        set_of, offsets, chosen = _by_comparison_with_few(moving, keys.points)
+    elif len(keys.columns) == 2 and (moving[:, 1] > 0).all() and len(queries):
         set_of, offsets, chosen = _on_upper_hull(moving, keys)
     else:
         different, set_of = np.unique(moving, axis=0, return_inverse=True)
@@ -80,6 +95,22 @@ def select(queries: Integers, keys: Keys) -> Selection:
     offsets = at[offsets]
     owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     return Selection(set_of.reshape(-1), offsets, tokens[np.lexsort((tokens, owner))])
+
+
+def _largest(values: Integers) -> list[int]:
+    """The largest absolute value of each column, as Python integers; -2^63 has no absolute value in int64."""
+    high, low = values.max(axis=0, initial=0), values.min(axis=0, initial=0)
+    return [max(int(a), -int(b)) for a, b in zip(high, low, strict=True)]
+
+
+def _by_comparison_with_few(queries: Integers, points: Integers) -> tuple[Integers, Integers, Integers]:
+    """Maximisers among at most ``FEW`` points: set of each query, offsets and points of the sets."""
+    scores = queries @ points.T
+    bits = np.arange(len(points))
+    codes = (scores == scores.max(axis=1, keepdims=True)) @ (1 << bits)
+    different, set_of = np.unique(codes, return_inverse=True)
+    best = (different[:, np.newaxis] >> bits) & 1
+    return set_of.reshape(-1), _offsets(best.sum(axis=1)), np.nonzero(best)[1]
 
 
 def _by_comparison(queries: Integers, points: Integers) -> tuple[Integers, Integers]:
@@ -101,7 +132,8 @@ def _on_upper_hull(queries: Integers, keys: Keys) -> tuple[Integers, Integers, I
         return np.zeros(len(queries), dtype=np.int64), np.array([0, 1]), hull
     x, y = keys.points[hull, 0].astype(object), keys.points[hull, 1].astype(object)
     dx, dy, a, b = x[1:] - x[:-1], y[1:] - y[:-1], queries[:, 0], queries[:, 1]
-    if max(abs(a)) * max(abs(dx)) + max(abs(b)) * max(abs(dy)) <= LARGEST_SCORE:
+    (largest_a, largest_b), largest_dx, largest_dy = _largest(queries), max(abs(dx)), max(abs(dy))
+    if largest_a * largest_dx + largest_b * largest_dy <= LARGEST_SCORE:
         dx, dy = dx.astype(np.int64), dy.astype(np.int64)
     else:
         a, b = a.astype(object), b.astype(object)

@@ -39,7 +39,8 @@ def attention(
     -------
     A float64 array (n, h d_v or output_dim), or a list of rows of ``Fraction`` (rational) or ``arb`` (ball).
 
-    Raises TypeError or ValueError for ragged, empty, non-square, non-finite or mismatched input and for wrong options.
+    Raises TypeError or ValueError for ragged, empty, non-square, non-finite or mismatched input and for wrong options,
+    OverflowError where float64 does not suffice.
 
     Source: the paper's target, as its summary gives it.
     """
@@ -48,7 +49,13 @@ def attention(
     if isinstance(kind, Ball):
         with kind.precision():
             return as_rows(evaluate(layer.matrices(kind), kind), kind)
-    return as_rows(evaluate(layer.matrices(kind), kind), kind)
+    with np.errstate(all="ignore"):
+        result = evaluate(layer.matrices(kind), kind)
+    if kind.name == "float64" and not np.isfinite(result).all():
+        raise OverflowError(
+            "the result or a step towards it exceeds float64; scale the layer or use ball arithmetic"
+        )
+    return as_rows(result, kind)
 
 
 def evaluate(matrices: tuple[Any, list[tuple[Any, Any]], Any], kind: Arithmetic) -> npt.NDArray[Any]:

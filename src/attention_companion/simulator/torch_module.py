@@ -123,7 +123,7 @@ class HardAttentionEncoder(nn.Module):
             scores = query @ key.transpose(-1, -2)
             chosen = (scores == scores.amax(dim=-1, keepdim=True)).to(torch.float64)
             source = x.index_select(-1, self._tensor(block, head, "source"))
-            mean = (chosen @ source) / chosen.sum(dim=-1, keepdim=True)
+            mean = _sum_of_chosen(chosen, source) / chosen.sum(dim=-1, keepdim=True)
             after = after.index_add(
                 -1, self._tensor(block, head, "target"), mean * self._tensor(block, head, "weight")
             )
@@ -143,3 +143,14 @@ class HardAttentionEncoder(nn.Module):
                 values.append(torch.exp(one) if kind == "exp" else torch.relu(one))
             at += size
         return x.index_add(-1, self._tensor(block, stage, "target"), torch.cat(values, dim=-1))
+
+
+def _sum_of_chosen(chosen: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    """The sum over chosen tokens alone: an infinity at a token that is not chosen must not turn into 0 * inf = nan."""
+    finite = torch.where(torch.isfinite(source), source, 0.0)
+    marks = [(source == torch.inf), (source == -torch.inf), torch.isnan(source)]
+    parts = chosen @ torch.cat([finite, *(mark.to(torch.float64) for mark in marks)], dim=-1)
+    total, *counts = parts.split(source.shape[-1], dim=-1)
+    for count, value in zip(counts, (torch.inf, -torch.inf, torch.nan), strict=True):
+        total = total + torch.where(count > 0, value, 0.0)
+    return total

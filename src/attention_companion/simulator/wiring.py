@@ -130,12 +130,18 @@ class Wiring:
                 (r, channel): weight for r, row in enumerate(rows) for channel, weight in form(row).items()
             }
 
+        shared: dict[Any, dict[tuple[int, int], Fraction]] = {}
+
+        def key_matrix(rows: list[NamedForm]) -> dict[tuple[int, int], Fraction]:
+            # Equal key matrices are one object: the plan prepares each once.
+            return shared.setdefault(tuple(tuple(row.items()) for row in rows), matrix(rows))
+
         blocks = tuple(
             Block(
                 tuple(
                     Head(
                         matrix(query),
-                        matrix(key),
+                        key_matrix(key),
                         {
                             (number[target], number[source]): Fraction(w)
                             for (target, source), w in value.items()
