@@ -10,7 +10,7 @@ import pytest
 from attention_companion.intervals import wilson
 from attention_companion.sparse_xor.checks import collapse_law
 from attention_companion.sparse_xor.experiments import beyond_two as many
-from attention_companion.sparse_xor.experiments.beyond_two import Counts
+from attention_companion.sparse_xor.experiments.beyond_two import Counts, share_over_law
 from attention_companion.sparse_xor.starts import count_outcomes, draw_starts
 
 pytestmark = pytest.mark.torch_free
@@ -127,3 +127,17 @@ def test_share_difference_by_hand():
 def test_refusals(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_share_over_a_law_knows_the_errors_of_both():
+    counts = Counts(400, 100, 400)
+    ratio, (low, high) = share_over_law(counts, (0.2, 0.0))
+    assert ratio == pytest.approx(1.25)
+    assert low == pytest.approx(wilson(100, 400)[0] / 0.2)
+    assert high == pytest.approx(wilson(100, 400)[1] / 0.2)
+    same, (wider_low, wider_high) = share_over_law(counts, (0.2, 0.01))
+    assert same == ratio
+    assert wider_low < low
+    assert wider_high > high
+    with pytest.raises(ValueError, match="more draws"):
+        share_over_law(counts, (0.01, 0.01))

@@ -104,6 +104,8 @@ def test_maps_show_the_pair_after_a_step_and_not_before():
     seen = map_readings(d, m, starts, 20 * np.sqrt(m) * d**2, 4)
     outcomes = count_outcomes(d, m, starts, [20 * np.sqrt(m) * d**2], 4)[0]
     assert seen.heads.sum() == starts - outcomes.collapsed - outcomes.distracted
+    assert 0 < seen.collapsed.sum() == outcomes.collapsed
+    assert not (seen.collapsed & seen.heads).any()
     assert seen.heads_before.mean() < 0.1
     assert seen.mean_before.mean() < 0.1
     assert seen.mean.mean() > seen.heads.mean()

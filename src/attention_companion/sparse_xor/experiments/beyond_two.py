@@ -3,7 +3,7 @@
 Law. Let the heads start at queries theta_1..theta_k and write z_h,s = v_s . theta_h for the score of target s. As
 all scores are small, a_h,i is near (1 + score)/d, and the gradient of ``many_heads`` says how fast the score of
 target s grows in head h. In units of 2 (k-1)! / d^k and up to terms that are the same for every target or smaller
-by a factor of 1/sqrt(m),
+by a factor of 1/sqrt(m) (all of them) or 1/d (those of D),
 
     G_h(s) = (1 - k/d) N_s + C_s + D_h(s),
     N_s = sum over the other targets t of v_s . v_t,
@@ -222,6 +222,22 @@ def share_difference(first: Counts, second: Counts) -> tuple[float, tuple[float,
         change - math.hypot(shares[1] - lower, high - shares[0]),
         change + math.hypot(upper - shares[1], shares[0] - low),
     )
+
+
+def share_over_law(counts: Counts, predicted: tuple[float, float]) -> tuple[float, tuple[float, float]]:
+    """The share specialised divided by a law, ``predicted`` = (probability, standard error) as ``law`` returns it.
+
+    The 95% interval joins Wilson's interval of the share with that of the law (1.96 standard errors to each side),
+    end to end, so that it is somewhat too wide rather than too narrow. ValueError when the law is not clear of 0.
+    """
+    value, error = predicted
+    half = NormalDist().inv_cdf(0.975) * error
+    if value <= half:
+        raise ValueError(
+            f"the law is {value} with standard error {error}: not clear of 0; give it more draws"
+        )
+    low, high = _wilson(counts.specialised, counts.starts)
+    return counts.specialised / counts.starts / value, (low / (value + half), high / (value - half))
 
 
 def _wilson(hits: int, total: int) -> tuple[float, float]:

@@ -133,12 +133,16 @@ def mean_map_shows_pair(
 
 @dataclass(frozen=True, eq=False)
 class MapReadings:
-    """Per start, what the attention maps show: after the step and before it; boolean (starts,)."""
+    """Per start, what the attention maps show: after the step and before it; boolean (starts,).
+
+    ``collapsed``: after the step the largest weights of both heads stand on the same target.
+    """
 
     heads: npt.NDArray[np.bool_]
     mean: npt.NDArray[np.bool_]
     heads_before: npt.NDArray[np.bool_]
     mean_before: npt.NDArray[np.bool_]
+    collapsed: npt.NDArray[np.bool_]
 
 
 def map_readings(d: int, m: int, starts: int, learning_rate: float, seed: int) -> MapReadings:
@@ -157,11 +161,12 @@ def map_readings(d: int, m: int, starts: int, learning_rate: float, seed: int) -
                 [
                     map_shows_pair(heads.gamma, heads.gamma_tilde, pairs),
                     mean_map_shows_pair(heads.gamma, heads.gamma_tilde, pairs),
+                    classify(heads.gamma, heads.gamma_tilde, pairs).collapsed,
                 ]
             )
         )
     shown = np.concatenate(parts, axis=1)
-    return MapReadings(shown[0, :, 1], shown[1, :, 1], shown[0, :, 0], shown[1, :, 0])
+    return MapReadings(shown[0, :, 1], shown[1, :, 1], shown[0, :, 0], shown[1, :, 0], shown[2, :, 1])
 
 
 @dataclass(frozen=True, eq=False)
