@@ -203,6 +203,14 @@ def test_the_law_against_its_own_simulation():
     )
 
 
+def test_the_laws_integrals_have_converged(monkeypatch):
+    """Twice the nodes change nothing that counts; a corner inside the range of an integral would show here."""
+    cases = [(64, 12), (4096, 25), (262144, 36)]
+    coarse = [width_theory.predicted_share(d, m) for d, m in cases]
+    monkeypatch.setattr(width_theory, "_LAW", np.polynomial.legendre.leggauss(128))
+    assert coarse == pytest.approx([width_theory.predicted_share(d, m) for d, m in cases], abs=2e-6)
+
+
 def test_the_predicted_width_crosses_and_grows_as_derived():
     at = width_theory.predicted_width(300)
     low = math.floor(at)

@@ -46,9 +46,11 @@ Source: our derivation; each law is measured in the chapter "Where does one step
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 #: (observed / leading order - 1) * m for large d.
 NEXT_ORDER = 0.75
@@ -126,7 +128,7 @@ def success_at_rate(d: int, m: int, kappa: float, gap: float = LOG_ODDS) -> floa
     if not 0 <= kappa < math.inf:
         raise ValueError(f"kappa is {kappa!r}; give a finite number that is not negative")
     moved = 4 * kappa * (1 - 1 / (2 * d) - 1 / d**2)
-    nodes, weights = np.polynomial.legendre.leggauss(200)
+    nodes, weights = _nodes()
     z = 4.5 * (nodes + 1)
     needed = (gap * math.sqrt(m / 2) + moved * plain_ratio(d) * z) / (1 + moved)
     tails = np.array([math.erfc(x / math.sqrt(2)) for x in needed])
@@ -145,6 +147,12 @@ def rate_needed(d: int, m: int, share_of_ceiling: float = 0.95, gap: float = LOG
         middle = (low + high) / 2
         low, high = (low, middle) if success_at_rate(d, m, middle, gap) >= wanted else (middle, high)
     return high
+
+
+@functools.cache
+def _nodes() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    return nodes, weights
 
 
 def _at_least_three(d: int) -> None:

@@ -183,10 +183,12 @@ def _outcomes_of_start(
     query = np.concatenate(
         [np.random.default_rng([seed, d, k, 1, c]).normal(size=COLUMNS) for c in range(-(-widest // COLUMNS))]
     )
+    # A single block is kept for the second pass; more of them are drawn again.
+    blocks = list(_blocks(d, widest, seed, k)) if d <= BLOCK else []
     targets = np.empty((widest, 2, pairs))
     sums = [np.zeros((m, 5)) for m in widths]
     totals = np.zeros((len(widths), 5))
-    for first, block in _blocks(d, widest, seed, k):
+    for first, block in blocks or _blocks(d, widest, seed, k):
         inside = (chosen >= first) & (chosen < first + block.shape[1])
         for at, which in np.argwhere(inside):
             targets[:, which, at] = block[:, chosen[at, which] - first]
@@ -201,10 +203,11 @@ def _outcomes_of_start(
         own[w] = np.einsum("mtn,hmn->htn", rows, moved)
         directions.append(moved.transpose(1, 0, 2).reshape(m, -1))
     others = np.full((len(widths), 2 * pairs), -np.inf)
-    for first, block in _blocks(d, widest, seed, k):
+    for first, block in blocks or _blocks(d, widest, seed, k):
         inside = (chosen >= first) & (chosen < first + block.shape[1])
         for w, (m, length) in enumerate(_lengths(block, widths, unit)):
-            growth = (block[:m].T @ directions[w]) / length[:, None]
+            growth = block[:m].T @ directions[w]
+            growth /= length[:, None]
             for at, which in np.argwhere(inside):
                 growth[chosen[at, which] - first, [at, pairs + at]] = -np.inf
             np.maximum(others[w], growth.max(axis=0), out=others[w])

@@ -36,7 +36,8 @@ Array = npt.NDArray[np.float64]
 
 #: The slope of m* against ln d in the limit.
 LIMIT_SLOPE = 2 / math.log(2)
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(96)
+#: Nodes and weights of Gauss and Legendre: for the law, whose cost grows with their cube, and for single integrals.
+_LAW, _TAIL = np.polynomial.legendre.leggauss(64), np.polynomial.legendre.leggauss(96)
 
 
 def inner_product_tail(t: float, m: int) -> float:
@@ -51,7 +52,7 @@ def inner_product_tail(t: float, m: int) -> float:
         return 0.0
     parts = []
     for end in (math.acos(t), math.pi / 2):
-        phi, weights = _between(0.0, end)
+        phi, weights = _between(_TAIL, 0.0, end)
         # In units of the largest value, so that large m does not underflow before the ratio is taken.
         parts.append((weights @ np.exp((m - 2) * np.log(np.sin(phi) / math.sin(end))), math.sin(end)))
     (small, top), (whole, _) = parts
@@ -79,24 +80,30 @@ def predicted_share(d: int, m: int) -> float:
     """
     if d < 3 or m < 4:
         raise ValueError(f"d = {d}, m = {m}; give d >= 3 and m >= 4")
-    angle, weights = _between(0.0, math.pi)
+    angle, weights = _between(_LAW, 0.0, math.pi)
     density = weights * np.sin(angle) ** (m - 2)
-    density /= density.sum()
+    # Only abs(D) counts: half of its range, because Gauss nodes converge slowly across the corner at D = 0.
+    turn, turn_weights = _between(_LAW, 0.0, math.pi / 2)
+    leans = turn_weights * np.sin(turn) ** (m - 2)
+    density, leans = density / density.sum(), leans / leans.sum()
     c = np.cos(angle)[:, None]
-    lean = np.sqrt(2 - 2 * c) * np.abs(np.cos(angle))[None, :]
+    lean = np.sqrt(2 - 2 * c) * np.cos(turn)[None, :]
     near, far = np.exp(lean), np.exp(-lean)
     length = np.sqrt(near**2 + far**2 + 2 * c)
     tau = (np.maximum(near + far * c, far + near * c) - lean / (2 * m)) / length
     cosine = (2 + c * (near**2 + far**2)) / length**2
     half = np.arccos(np.clip(cosine, -1, 1)) / 2
     # Where tau <= 0 any position may win; the formula below is for tau > 0 and such (c, D) have next to no weight.
+    tau = np.clip(tau, 0, 1)
+    # The integrand is zero beyond arccos(tau); stopping there leaves a smooth one.
+    high = np.arccos(tau)
+    low = -np.minimum(half, high)
     f = np.zeros_like(tau)
-    for x, w in zip(_NODES, _WEIGHTS, strict=True):
-        psi = -half + (x + 1) / 2 * (math.pi / 2 + half)
-        ratio = np.clip(tau, 0, None) / np.cos(psi)
-        f += w / 2 * (math.pi / 2 + half) / math.pi * np.clip(1 - ratio**2, 0, None) ** ((m - 2) / 2)
+    for x, w in zip(*_LAW, strict=True):
+        ratio = tau / np.cos(low + (x + 1) / 2 * (high - low))
+        f += w / 2 * (high - low) / math.pi * np.clip(1 - ratio**2, 0, None) ** ((m - 2) / 2)
     chance = np.exp((d - 2) * np.log1p(-np.clip(f, 0, 1 - 1e-16)))
-    return float(density @ chance @ density)
+    return float(density @ chance @ leans)
 
 
 def predicted_width(d: int, share: float = 0.95) -> float:
@@ -113,5 +120,6 @@ def predicted_width(d: int, share: float = 0.95) -> float:
     return low + (share - below) / (above - below)
 
 
-def _between(low: float, high: float) -> tuple[Array, Array]:
-    return low + (_NODES + 1) / 2 * (high - low), _WEIGHTS * (high - low) / 2
+def _between(rule: tuple[Array, Array], low: float, high: float) -> tuple[Array, Array]:
+    nodes, weights = rule
+    return low + (nodes + 1) / 2 * (high - low), weights * (high - low) / 2
