@@ -5,18 +5,42 @@ by explicit exact weights (:func:`build`), can be run on floats, rationals and b
 """
 
 from .build import LAYOUTS, Encoder, GuardedRun, build
+from .match2 import match2
+from .parity import parity
+from .programs import (
+    PROGRAMS,
+    ProgramProof,
+    inverse,
+    maxmin,
+    newton_inverse,
+    prove_all,
+    prove_program,
+    simulate,
+)
 from .prove import Counterexample, Proof, prove
+from .rasp import Rasp
 from .shape import Shape
 from .target import attention
 
 __all__ = [
     "LAYOUTS",
+    "PROGRAMS",
     "Counterexample",
     "Encoder",
     "GuardedRun",
+    "ProgramProof",
     "Proof",
+    "Rasp",
     "Shape",
     "attention",
     "build",
+    "inverse",
+    "match2",
+    "maxmin",
+    "newton_inverse",
+    "parity",
     "prove",
+    "prove_all",
+    "prove_program",
+    "simulate",
 ]
