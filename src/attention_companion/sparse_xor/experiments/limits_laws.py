@@ -40,6 +40,9 @@ that of the sum is added.
 
 A finite rate. The gaps of the two heads are (1 + 4 kappa)z + 4 kappa rho z' and its mirror image, in units of
 sqrt(2/m): a head has 0.99 of its weight on its target when the gap exceeds ln 99 (all other positions are far below).
+Next order, d large: the kappa that leaves a small share undecided goes like f(0) E[1 / (growth of the gap in u.theta)],
+with f(0) as above, E (1 - K_pq)^(-3/2) = 1 + 15/(8m), and the factors 1 - 1/(2m) and 1 - 1/m of S, which do not cancel
+here: 1 + 21/(8m), ``RATE_NEXT_ORDER``.
 
 Source: our derivation; each law is measured in the chapter "Where does one step stop?".
 """
@@ -54,6 +57,8 @@ import numpy.typing as npt
 
 #: (observed / leading order - 1) * m for large d.
 NEXT_ORDER = 0.75
+#: (rate needed / ``rate_needed`` - 1) * m for large d.
+RATE_NEXT_ORDER = 21 / 8
 #: Score gap between the two targets at which a head has 0.99 of its weight on one.
 LOG_ODDS = math.log(99)
 
