@@ -77,14 +77,14 @@ def count_preferences(
     for chunk, first in enumerate(range(0, starts, size)):
         rng = np.random.default_rng([seed, d, m, chunk])
         # The whole chunk is drawn even when fewer starts are wanted, so that more starts extend fewer.
-        embeddings = rng.normal(size=(size, d, m))
+        embeddings = rng.standard_normal((size, d, m))
         if rows == "normal":
             embeddings /= np.sqrt(m)
         else:
-            embeddings /= np.linalg.norm(embeddings, axis=-1, keepdims=True)
+            embeddings /= _lengths(embeddings)
         if rows == "balanced":
             embeddings -= embeddings.mean(axis=1, keepdims=True)
-            embeddings /= np.linalg.norm(embeddings, axis=-1, keepdims=True)
+            embeddings /= _lengths(embeddings)
         theta, other = sphere(rng, size, m), sphere(rng, size, m)
         theta_tilde = {"mirrored": -theta, "independent": other, "equal": theta}[second]
         wanted = slice(0, min(size, starts - first))
@@ -188,6 +188,11 @@ def rate_reached(successes: BoolArray, kappas: Sequence[float], share_of_ceiling
     high = int(above[0])
     t = (wanted - shares[high - 1]) / (shares[high] - shares[high - 1])
     return float(np.exp(np.log(kappas[high - 1]) * (1 - t) + np.log(kappas[high]) * t))
+
+
+def _lengths(rows: FloatArray) -> FloatArray:
+    """(..., 1): as ``np.linalg.norm``, without a second array of the size of ``rows``."""
+    return np.sqrt(np.einsum("...m,...m->...", rows, rows))[..., np.newaxis]
 
 
 def _arranged(d: int, m: int, starts: int, seed: int, second: str, embeddings: str) -> Iterator[Starts]:

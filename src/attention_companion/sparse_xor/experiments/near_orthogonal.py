@@ -23,7 +23,7 @@ def largest_inner_products(
         raise ValueError(f"d = {d}, m = {m}, draws = {draws}; give d >= 2, m >= 1 and at least one draw")
     largest = np.zeros(draws)
     for k in range(draws):
-        rows = np.random.default_rng([seed, d, m, k]).normal(size=(d, m))
+        rows = np.random.default_rng([seed, d, m, k]).standard_normal((d, m))
         if positive:
             rows = np.abs(rows)
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
