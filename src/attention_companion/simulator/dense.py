@@ -20,6 +20,15 @@ LARGEST_SCORES = 50_000_000
 def run_densely(machine: Machine, inputs: npt.NDArray[Any], arithmetic: Arithmetic) -> npt.NDArray[Any]:
     """The output tokens' values for one input sequence, a one-dimensional array of the arithmetic's numbers.
 
+    Raises as :func:`final_state` does.
+    """
+    state = final_state(machine, inputs, arithmetic)
+    return np.asarray(state[machine.output_channel][machine.output_tokens])
+
+
+def final_state(machine: Machine, inputs: npt.NDArray[Any], arithmetic: Arithmetic) -> list[npt.NDArray[Any]]:
+    """All channels of all tokens after the last block: one array of ``length`` numbers for each channel.
+
     Raises ValueError when length^2 exceeds 5e7 scores, ZeroDivisionError where a divisor is 0, ArithmeticError where
     balls overlap so that the largest score is not known.
     """
@@ -61,7 +70,7 @@ def run_densely(machine: Machine, inputs: npt.NDArray[Any], arithmetic: Arithmet
                 results.append((operation.target, value))
             for target, value in results:
                 state[target] = state[target] + value
-    return np.asarray(state[machine.output_channel][machine.output_tokens])
+    return state
 
 
 def _form(form: Form, state: list[npt.NDArray[Any]], arithmetic: Arithmetic) -> npt.NDArray[Any]:

@@ -17,8 +17,6 @@ output matrix adds two blocks. Length is 1 + the largest number of tokens a role
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -30,9 +28,13 @@ from .wiring import INPUT, Name, Wiring
 class _Roles(Wiring):
     """Wiring with roles: index grids of tokens, groups of tokens, and sums by means."""
 
-    def __init__(self, length: int, universal: bool):
-        super().__init__(length)
+    def __init__(self, length: int, universal: bool, sizes: dict[str, int]):
+        super().__init__(length, merge_equal=False)
         self.universal = universal
+        self.sizes = sizes
+        self._size_columns = {
+            name: np.full(length, size, dtype=np.int64) for name, size in sizes.items() if universal
+        }
 
     def groups(self, count: int, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Group numbers 1.. for tokens 1..count; BOS is group 0; tokens without the role are out of reach."""
@@ -42,23 +44,24 @@ class _Roles(Wiring):
         return column
 
     def total(
-        self, target: Name, source: Name, query: Name, groups: npt.NDArray[np.int64], size: int
+        self, target: Name, source: Name, query: Name, groups: npt.NDArray[np.int64], size: str
     ) -> None:
-        """target += sum of the source over the query's group of ``size`` tokens."""
+        """target += sum of the source over the query's group, of as many tokens as the size of that name says."""
         if not self.universal:
-            self.mean(target, source, query, groups, size)
+            self.mean(target, source, query, groups, self.sizes[size])
             return
         part = self.data("mean of", target)
         self.mean(part, source, query, groups)
 
-    def totals(self, sums: dict[Name, int]) -> list[tuple[str, Name, Any, Any]]:
-        """In `universal` the means still have to be multiplied by the group size, which is a position."""
-        if not self.universal:
-            return []
-        sized = {
-            target: self.column(np.full(self.length, size, dtype=np.int64)) for target, size in sums.items()
-        }
-        return [("product", t, {self.data("mean of", t): 1}, {column: 1}) for t, column in sized.items()]
+    def totals(self, sums: dict[Name, str]) -> None:
+        """In `universal` the means still have to be multiplied by the group size, which is a position: one stage."""
+        if self.universal:
+            self.stage(
+                [
+                    ("product", t, {self.data("mean of", t): 1}, {self.column(self._size_columns[size]): 1})
+                    for t, size in sums.items()
+                ]
+            )
 
 
 def _grid(*sizes: int) -> list[npt.NDArray[np.int64]]:
@@ -72,7 +75,7 @@ def build_constant(shape: Shape, guarded: bool = False, universal: bool = False)
     roles = [h * n * d * d, h * n * d_v * d, h * n * n * d, h * n * n, n * h * d_v * n, n * shape.joined]
     roles += [h * n**3] if guarded else []
     roles += [results * shape.joined, results] if shape.output_dim is not None else []
-    w = _Roles(1 + max(shape.inputs, *roles), universal)
+    w = _Roles(1 + max(shape.inputs, *roles), universal, {"d": d, "n": n, "joined": shape.joined})
     head_size = d * d + d * d_v
 
     w.block()
@@ -95,20 +98,20 @@ def build_constant(shape: Shape, guarded: bool = False, universal: bool = False)
     w.block()
     a, i, j, k = _grid(h, n, n, d)
     xa, score_part = w.data("XA"), w.data("score part")
-    w.total(xa, xa_part, w.addresses(len(a), 1 + (a * n + i) * d + k), xa_groups, d)
+    w.total(xa, xa_part, w.addresses(len(a), 1 + (a * n + i) * d + k), xa_groups, "d")
     w.fetch(w.data("X"), INPUT, w.addresses(len(a), 1 + j * d + k))
-    _stages(w, {xa: d})
+    w.totals({xa: "d"})
     w.stage([("product", score_part, {xa: 1}, {w.data("X"): 1})])
     score_groups = w.groups(len(a), (a * n + i) * n + j)
 
     w.block()
     a, i, j = _grid(h, n, n)
     score, power, xv = w.data("score"), w.data("exp"), w.data("XV")
-    w.total(score, score_part, w.addresses(len(a), 1 + (a * n + i) * n + j), score_groups, d)
+    w.total(score, score_part, w.addresses(len(a), 1 + (a * n + i) * n + j), score_groups, "d")
     row_groups = w.groups(len(a), a * n + i)
     i4, a4, v4, j4 = _grid(n, h, d_v, n)
-    w.total(xv, xv_part, w.addresses(len(a4), 1 + (a4 * n + j4) * d_v + v4), xv_groups, d)
-    _stages(w, {score: d, xv: d})
+    w.total(xv, xv_part, w.addresses(len(a4), 1 + (a4 * n + j4) * d_v + v4), xv_groups, "d")
+    w.totals({score: "d", xv: "d"})
     if guarded:
         _guard(w, shape, score, power)
     else:
@@ -125,23 +128,17 @@ def build_constant(shape: Shape, guarded: bool = False, universal: bool = False)
     result, above, below = w.data("result"), w.data("above"), w.data("below")
     own = w.addresses(len(a), 1 + (i * h + a) * d_v + v)
     if guarded:
-        w.total(result, product, own, result_groups, n)
-        _stages(w, {result: n})
+        w.total(result, product, own, result_groups, "n")
+        w.totals({result: "n"})
     else:
-        w.total(above, product, own, result_groups, n)
+        w.total(above, product, own, result_groups, "n")
         # A token without a result divides by the exponential that BOS holds, exp(0) = 1, times n.
-        w.total(below, power, w.addresses(len(a), 1 + a * n + i), row_groups, n)
-        _stages(w, {above: n, below: n})
+        w.total(below, power, w.addresses(len(a), 1 + a * n + i), row_groups, "n")
+        w.totals({above: "n", below: "n"})
         w.stage([("division", result, {above: 1}, {below: 1})])
     if shape.output_dim is not None:
         result = _output(w, shape, result)
     return w.machine(shape.inputs, results, result)
-
-
-def _stages(w: _Roles, sums: dict[Name, int]) -> None:
-    operations = w.totals(sums)
-    if operations:
-        w.stage(operations)
 
 
 def _guard(w: _Roles, shape: Shape, score: Name, weight: Name) -> None:
@@ -156,8 +153,8 @@ def _guard(w: _Roles, shape: Shape, score: Name, weight: Name) -> None:
     groups = w.groups(len(a), (a * n + i) * n + j)
     a, i, j = _grid(h, n, n)
     w.block()
-    w.total(total, ratio, w.addresses(len(a), 1 + (a * n + i) * n + j), groups, n)
-    _stages(w, {total: n})
+    w.total(total, ratio, w.addresses(len(a), 1 + (a * n + i) * n + j), groups, "n")
+    w.totals({total: "n"})
     w.stage([("division", weight, {w.one: 1}, {total: 1})])
 
 
@@ -173,6 +170,6 @@ def _output(w: _Roles, shape: Shape, result: Name) -> Name:
     groups = w.groups(len(i), i * out + o)
     i, o = _grid(n, out)
     w.block()
-    w.total(output, part, w.addresses(len(i), 1 + i * out + o), groups, joined)
-    _stages(w, {output: joined})
+    w.total(output, part, w.addresses(len(i), 1 + i * out + o), groups, "joined")
+    w.totals({output: "joined"})
     return output

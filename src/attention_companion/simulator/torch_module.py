@@ -7,12 +7,15 @@ for whoever wants the encoder as a network; ``torch.export`` takes it.
 
 from __future__ import annotations
 
+import json
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from .encoder import Block, Form, Machine, Operation
+from .encoder import Block, Machine, Operation
 
 #: A forward pass holds three length x length float64 arrays; above this many bytes the module is refused.
 LARGEST_BYTES = 2_000_000_000
@@ -36,7 +39,7 @@ def to_torch(machine: Machine, rows: int) -> HardAttentionEncoder:
         "output_channel": machine.output_channel,
         "blocks": [
             {
-                "heads": len(block.heads),
+                "heads": [max(head.rows, 1) for head in block.heads],
                 "stages": [[o.kind for o in _sorted(stage)] for stage in block.stages],
             }
             for block in machine.blocks
@@ -48,7 +51,7 @@ def to_torch(machine: Machine, rows: int) -> HardAttentionEncoder:
         "output_tokens": torch.from_numpy(machine.output_tokens.copy()),
     }
     for b, block in enumerate(machine.blocks):
-        tensors |= _block_tensors(b, block, machine.width)
+        tensors |= _block_tensors(b, block)
     return HardAttentionEncoder(layout, tensors)
 
 
@@ -56,32 +59,53 @@ def _sorted(stage: tuple[Operation, ...]) -> list[Operation]:
     return sorted(stage, key=lambda operation: _KINDS.index(operation.kind))
 
 
-def _dense(forms: list[Form], width: int) -> torch.Tensor:
-    matrix = torch.zeros((len(forms), width), dtype=torch.float64)
-    for row, form in enumerate(forms):
-        for channel, weight in form.items():
-            matrix[row, channel] = float(weight)
-    return matrix
+def _sparse(name: str, entries: list[tuple[int, int, Fraction]]) -> dict[str, torch.Tensor]:
+    """Rows, channels and weights of a matrix. Only named channels are read: a product with a dense matrix would make
+    0 * inf = nan of an infinity in any other channel."""
+    return {
+        f"{name}.row": torch.tensor([row for row, _, _ in entries], dtype=torch.int64),
+        f"{name}.channel": torch.tensor([channel for _, channel, _ in entries], dtype=torch.int64),
+        f"{name}.weight": torch.tensor([float(weight) for *_, weight in entries], dtype=torch.float64),
+    }
 
 
-def _block_tensors(b: int, block: Block, width: int) -> dict[str, torch.Tensor]:
-    tensors = {}
+def _block_tensors(b: int, block: Block) -> dict[str, torch.Tensor]:
+    tensors: dict[str, torch.Tensor] = {}
     for h, head in enumerate(block.heads):
-        for name in ("query", "key"):
-            rows: list[dict[int, Any]] = [{} for _ in range(max(head.rows, 1))]
-            for (row, channel), weight in getattr(head, name).items():
-                rows[row][channel] = weight
-            tensors[f"block{b}.head{h}.{name}"] = _dense(list(rows), width)
-        value = sorted(head.value.items())
-        tensors[f"block{b}.head{h}.target"] = torch.tensor([t for (t, _), _ in value], dtype=torch.int64)
-        tensors[f"block{b}.head{h}.source"] = torch.tensor([s for (_, s), _ in value], dtype=torch.int64)
-        tensors[f"block{b}.head{h}.weight"] = torch.tensor([float(w) for _, w in value], dtype=torch.float64)
+        for name in ("query", "key", "value"):
+            matrix = getattr(head, name)
+            entries = [(row, channel, weight) for (row, channel), weight in matrix.items() if weight]
+            tensors |= _sparse(f"block{b}.head{h}.{name}", entries)
     for s, stage in enumerate(block.stages):
         operations = _sorted(stage)
-        tensors[f"block{b}.stage{s}.left"] = _dense([o.left for o in operations], width)
-        tensors[f"block{b}.stage{s}.right"] = _dense([o.right for o in operations], width)
+        for side in ("left", "right"):
+            forms = [getattr(operation, side) for operation in operations]
+            entries = [(o, channel, w) for o, form in enumerate(forms) for channel, w in form.items() if w]
+            tensors |= _sparse(f"block{b}.stage{s}.{side}", entries)
         tensors[f"block{b}.stage{s}.target"] = torch.tensor([o.target for o in operations], dtype=torch.int64)
     return tensors
+
+
+def save(module: HardAttentionEncoder, path: str | Path) -> None:
+    """Write all tensors, and the layout as metadata, to one safetensors file."""
+    from safetensors.torch import save_file
+
+    tensors = {name: tensor.contiguous() for name, tensor in module.state_dict().items()}
+    save_file(tensors, str(path), metadata={"layout": json.dumps(module.layout)})
+
+
+def load(path: str | Path) -> HardAttentionEncoder:
+    """The module that :func:`save` wrote. ValueError for a safetensors file of something else."""
+    from safetensors import safe_open
+
+    with safe_open(str(path), framework="pt") as file:
+        metadata = file.metadata() or {}
+        if "layout" not in metadata:
+            raise ValueError(
+                f"{path} holds no encoder's layout in its metadata; give a file that save() wrote"
+            )
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - a file is no mapping
+    return HardAttentionEncoder(json.loads(metadata["layout"]), tensors)
 
 
 class HardAttentionEncoder(nn.Module):
@@ -115,22 +139,29 @@ class HardAttentionEncoder(nn.Module):
         result = x[..., self.layout["output_channel"]].index_select(-1, self._tensor("output", "tokens"))
         return result.reshape(*batch, self.layout["rows"], -1)
 
-    def _attend(self, x: torch.Tensor, block: str, heads: int) -> torch.Tensor:
+    def _forms(self, x: torch.Tensor, name: tuple[str, ...], rows: int) -> torch.Tensor:
+        """Matrix times channels, for a matrix of that many rows."""
+        terms = x.index_select(-1, self._tensor(*name, "channel")) * self._tensor(*name, "weight")
+        zeros = torch.zeros((*x.shape[:-1], rows), dtype=torch.float64, device=x.device)
+        return zeros.index_add(-1, self._tensor(*name, "row"), terms)
+
+    def _attend(self, x: torch.Tensor, block: str, heads: list[int]) -> torch.Tensor:
         after = x
-        for h in range(heads):
-            head = f"head{h}"
-            query, key = x @ self._tensor(block, head, "query").T, x @ self._tensor(block, head, "key").T
+        for h, rows in enumerate(heads):
+            head = (block, f"head{h}")
+            query, key = self._forms(x, (*head, "query"), rows), self._forms(x, (*head, "key"), rows)
             scores = query @ key.transpose(-1, -2)
             chosen = (scores == scores.amax(dim=-1, keepdim=True)).to(torch.float64)
-            source = x.index_select(-1, self._tensor(block, head, "source"))
+            source = x.index_select(-1, self._tensor(*head, "value", "channel"))
             mean = _sum_of_chosen(chosen, source) / chosen.sum(dim=-1, keepdim=True)
             after = after.index_add(
-                -1, self._tensor(block, head, "target"), mean * self._tensor(block, head, "weight")
+                -1, self._tensor(*head, "value", "row"), mean * self._tensor(*head, "value", "weight")
             )
         return after
 
     def _map(self, x: torch.Tensor, block: str, stage: str, kinds: list[str]) -> torch.Tensor:
-        left, right = x @ self._tensor(block, stage, "left").T, x @ self._tensor(block, stage, "right").T
+        left = self._forms(x, (block, stage, "left"), len(kinds))
+        right = self._forms(x, (block, stage, "right"), len(kinds))
         values, at = [], 0
         for kind in _KINDS:
             size = kinds.count(kind)
@@ -150,7 +181,9 @@ def _sum_of_chosen(chosen: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     finite = torch.where(torch.isfinite(source), source, 0.0)
     marks = [(source == torch.inf), (source == -torch.inf), torch.isnan(source)]
     parts = chosen @ torch.cat([finite, *(mark.to(torch.float64) for mark in marks)], dim=-1)
-    total, *counts = parts.split(source.shape[-1], dim=-1)
-    for count, value in zip(counts, (torch.inf, -torch.inf, torch.nan), strict=True):
+    columns = source.shape[-1]
+    total = parts[..., :columns]
+    for m, value in enumerate((torch.inf, -torch.inf, torch.nan), start=1):
+        count = parts[..., m * columns : (m + 1) * columns]
         total = total + torch.where(count > 0, value, 0.0)
     return total

@@ -32,12 +32,18 @@ INPUT: Name = "x"
 
 
 class Wiring:
-    """A machine under construction, of ``length`` tokens; token 0 is BOS."""
+    """A machine under construction, of ``length`` tokens; token 0 is BOS.
 
-    def __init__(self, length: int):
+    With ``merge_equal`` position columns that happen to be equal are stored once. Without it only one and the same
+    array is: which columns there are, and so where the weights stand, then depends on no shape.
+    """
+
+    def __init__(self, length: int, merge_equal: bool = True):
         self.length = length
+        self.merge_equal = merge_equal
         self._columns: list[npt.NDArray[np.int64]] = []
-        self._column_of: dict[bytes, Name] = {}
+        self._column_of: dict[bytes | int, Name] = {}
+        self._squares: dict[Name, npt.NDArray[np.int64]] = {}
         self._data: dict[Name, None] = {}
         self._blocks: list[tuple[list[tuple[Any, Any, Any]], list[list[tuple[str, Name, Any, Any]]]]] = []
         self.token = np.arange(length, dtype=np.int64)
@@ -46,13 +52,17 @@ class Wiring:
     # -- channels -----------------------------------------------------------------------------------------------------
 
     def column(self, values: npt.NDArray[np.int64]) -> Name:
-        """A position column; equal columns are stored once."""
-        values = np.ascontiguousarray(values, dtype=np.int64)
-        key = values.tobytes()
+        """A position column of ``values``, an int64 array of shape (length,)."""
+        key = values.tobytes() if self.merge_equal else id(values)
         if key not in self._column_of:
             self._column_of[key] = ("column", len(self._columns))
+            # Kept: an id is one array's as long as it lives.
             self._columns.append(values)
         return self._column_of[key]
+
+    def squares(self, values: npt.NDArray[np.int64]) -> Name:
+        """The position column of the squares of a position column."""
+        return self.column(self._squares.setdefault(self.column(values), values * values))
 
     def addresses(self, count: int, values: npt.NDArray[np.int64]) -> Name:
         """A column of addresses for tokens 1..count, and one that leads to BOS (even with an offset) for all others."""
@@ -91,7 +101,7 @@ class Wiring:
     def _head(
         self, query: NamedForm, keys: npt.NDArray[np.int64], value: Mapping[tuple[Name, Name], Any]
     ) -> None:
-        key = self.column(keys), self.column(keys * keys)
+        key = self.column(keys), self.squares(keys)
         self._blocks[-1][0].append(([query, {self.one: 1}], [{key[0]: 2}, {key[1]: -1}], value))
 
     def mean_for(
@@ -102,7 +112,7 @@ class Wiring:
         others = ~members
         others[0] = False
         outside = self.column(others.astype(np.int64))
-        own, square = self.column(self.token), self.column(self.token**2)
+        own, square = self.column(self.token), self.squares(self.token)
         query = {square: -1, own: 2 * token, self.one: Fraction(1, 2) - token**2}
         self._blocks[-1][0].append(
             ([query, {self.one: 1}], [{inside: 1}, {outside: -1}], {(target, source): weight})
