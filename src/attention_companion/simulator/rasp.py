@@ -256,7 +256,7 @@ class Rasp:
 
     @property
     def layers(self) -> int:
-        """Attention layers used: the depth of nested aggregates."""
+        """Attention layers used: the depth of nested aggregates, each run as early as its input allows."""
         return max(self._heads, default=0)
 
     @property
