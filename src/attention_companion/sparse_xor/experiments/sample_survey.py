@@ -45,13 +45,17 @@ def survey_several_steps(
     rate_factor: float,
     steps: int,
 ) -> dict[str, Outcomes]:
-    """The same after ``steps`` steps at the rate ``rate_factor`` d^2, at sizes around those of the landing law."""
+    """The same after ``steps`` steps at the rate ``rate_factor`` d^2, at sizes about those of the landing law.
+
+    There is no law for several steps, and fewer samples may do than for landing in one: the sizes reach far down, lest
+    the smallest one tried, which grows like the law, be taken for the one that suffices.
+    """
     return {
         name_of(width): {
             d: several_step_outcomes(
                 d,
                 m,
-                geometric_sizes(size_by_law(landing_law, d, m), below=4, above=4),
+                geometric_sizes(size_by_law(landing_law, d, m), below=16, above=4),
                 starts,
                 seed,
                 rate=rate_factor * d * d,
