@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -126,7 +127,7 @@ def paths_named(document: str) -> set[str]:
 
 # Made by a build or by a worked example.
 NOT_TRACKED = {
-    "_build/html/index.html", "_build/", "results/", "notebooks/13_my_question.md", "notebooks/13_balance.md",
+    "_build/html/index.html", "_build/", "results/", "notebooks/33_my_question.md", "notebooks/13_balance.md",
     "src/attention_companion/sparse_xor/balance.py", "tests/sparse_xor/test_balance.py",
 }  # fmt: skip
 
@@ -143,3 +144,13 @@ def test_headings_that_messages_point_to_exist() -> None:
     headings = re.findall(r"^## (.+)$", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
     assert "When CI says drift" in headings
     assert "CPU-only torch on Linux" in headings
+
+
+def test_the_python_example_runs(capsys):
+    [example] = blocks("README.md", "python")
+    scope: dict[str, object] = {}
+    exec(compile(example, "README.md", "exec"), scope)
+    first, second = capsys.readouterr().out.strip().splitlines()
+    assert first.startswith(("True WorstCase(", "False WorstCase("))
+    assert sum(int(count) for count in second.strip("[]").split()) == 64 * 63 // 2
+    assert tuple(scope["layer"](np.ones((5, 64))).shape) == (5,)
