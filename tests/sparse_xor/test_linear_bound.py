@@ -9,10 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attention_companion.sparse_xor.experiments.odd_attention import compare_bound, smallest_linear_loss
+from attention_companion.sparse_xor.experiments.odd_attention import (
+    compare_bound,
+    compare_wide,
+    smallest_linear_loss,
+)
 from attention_companion.sparse_xor.linear_bound import (
+    linear_attention_average_bound,
     linear_attention_lower_bound,
     linear_attention_pair_share,
+    linear_attention_row_bound,
 )
 from attention_companion.sparse_xor.loss import population_loss
 
@@ -193,3 +199,66 @@ def test_the_sharpened_bound_maximises_the_form_over_all_matrices():
         u, w = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in rng.normal(size=(2, 4000, 3)) @ basis.T)
         q = 1 + 2 * (u * w).sum(axis=1) ** 2 - 2 * (u**2 * w**2).sum(axis=1)
         assert q.min() >= 1 - 2 * mu - 1e-12
+
+
+def least_loss_of_quadratics(rows, pair):
+    """The least loss of x^T N x with N = H N H of any rank: least squares, below the loss of every two heads."""
+    d = len(rows)
+    left, singular, _ = np.linalg.svd(rows, full_matrices=False)
+    basis = left[:, singular > 1e-10 * singular.max()]
+    upper = np.triu_indices(d, 1)
+    features = []
+    for k in range(basis.shape[1]):
+        for j in range(k + 1):
+            product = np.outer(basis[:, k], basis[:, j])
+            features.append(np.r_[np.trace(product), (product + product.T)[upper]])
+    target = np.zeros((d, d))
+    target[min(pair), max(pair)] = 1
+    label = np.r_[0, target[upper]]
+    design = np.array(features).T
+    rest = label - design @ np.linalg.lstsq(design, label, rcond=None)[0]
+    return float(rest @ rest)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([(4, 1), (5, 3), (7, 5), (8, 4), (9, 7), (6, 5)]))
+def test_the_bounds_for_every_width_lie_below_least_squares(seed, shape):
+    """Two heads are special quadratics: the least loss of all quadratics of the space is an exact lower bound."""
+    rows = np.random.default_rng(seed).normal(size=shape)
+    pairs = [(p, q) for p in range(shape[0]) for q in range(shape[0]) if p != q]
+    least = np.array([least_loss_of_quadratics(rows, pair) for pair in pairs])
+    row = np.array([linear_attention_row_bound(rows, pair) for pair in pairs])
+    assert (row <= least + 1e-9).all()
+    assert (row >= 0).all()
+    average = linear_attention_average_bound(rows)
+    # The mean of the squared projections is at most the number of features over that of pairs, and near it.
+    assert 0 <= average <= least.mean() + 1e-9
+    if shape[1] <= shape[0] - 2:
+        assert row.min() > 1e-6
+
+
+def test_golden_values_of_the_bounds_for_every_width():
+    # One column of d equal entries, coordinate p dropped: e_q has 1 - 1/(d - 1) of its length off it. K = 2 (d - 2).
+    assert linear_attention_row_bound(np.ones((8, 1)), (0, 5)) == pytest.approx(12 / 13, abs=1e-14)
+    assert linear_attention_average_bound(np.ones((8, 1))) == pytest.approx(1 - 2 / 56, abs=1e-14)
+    # The space of all vectors that sum to 0 has rank d - 1; e_1, e_2 alone reach the pair and nothing else.
+    assert linear_attention_row_bound(np.eye(5) - 0.2, (1, 3)) == pytest.approx(0, abs=1e-12)
+    assert linear_attention_average_bound(np.eye(5) - 0.2) == pytest.approx(0, abs=1e-14)
+    assert linear_attention_row_bound(np.eye(6)[:, :2], (0, 1)) == pytest.approx(0, abs=1e-12)
+    # A target that the space does not touch costs everything, and so does no space.
+    assert linear_attention_row_bound(np.eye(6)[:, :2], (0, 4)) == 1.0
+    assert linear_attention_row_bound(np.zeros((5, 2)), (0, 1)) == 1.0
+    # Dropping coordinate 0 leaves a direction of length 0, whose numerical image points anywhere.
+    for seed in range(5):
+        turned = np.eye(6)[:, :4] @ np.random.default_rng(seed).normal(size=(4, 4))
+        assert linear_attention_row_bound(turned, (0, 4)) == pytest.approx(1, abs=1e-12)
+    assert linear_attention_average_bound(np.eye(3)) == -1.0
+    with pytest.raises(ValueError, match="choose p != q"):
+        linear_attention_row_bound(np.ones((8, 1)), (3, 3))
+
+
+def test_the_comparison_at_every_width_fails_where_it_must():
+    report = compare_wide(7, 5, 1, seed=3)
+    assert report.excess <= 1e-9
+    assert report.row.max() > 0.1
+    assert compare_wide(7, 5, 1, seed=3, everywhere=True).excess > 0.1

@@ -28,6 +28,23 @@ tau = alpha beta. Equation (2) of ``loss`` becomes a parabola in tau:
 Only the space matters, so the bounds hold as well for weights divided by any number, such as their sum: a normalised
 linear attention escapes neither. They say nothing once V has rank d, where every weight vector can be had.
 
+Wide embeddings. Two more bounds ask nothing of the leverages.
+
+4. (row) f = -sum_i a_i b_i - sum_(i<j) c_ij x_i x_j with c_ij = a_i b_j + a_j b_i, and the products of bits are
+   orthonormal, so L >= (1 - P)^2 + sum over j not in {p, q} of c_pj^2 + c_qj^2 with P = c_pq. Off its entry p the
+   vector r = a_p b + b_p a of the space has the entries c_pj. Let delta_q be the squared distance of e_q from the space
+   after coordinate p has been dropped from both. The projection of e_q has the squared length 1 - delta_q, so a vector
+   of that space with entry P at q has a squared length of at least P^2 / (1 - delta_q), of which
+   P^2 delta_q / (1 - delta_q) lies off q. With delta_p likewise,
+
+       K = delta_p / (1 - delta_p) + delta_q / (1 - delta_q),
+       L >= min over P of (1 - P)^2 + K P^2 = K / (1 + K).
+
+   It is positive for almost every V of rank at most d - 2.
+5. (average) With an orthonormal basis w_1..w_r of the space, f is a combination of the r (r + 1) / 2 products
+   (w_k.x)(w_l.x): features that do not depend on the pair. By Bessel's inequality (``fixed_features``) the least losses
+   of the d (d - 1) / 2 pairs have a mean of at least 1 - r (r + 1) / (d (d - 1)).
+
 Source: our derivation.
 """
 
@@ -78,6 +95,44 @@ def linear_attention_lower_bound(embeddings: Any, pair: Sequence[int], *, sharpe
             f"{'' if sharpened else ', or sharpened=True, which needs less'}"
         )
     return float(1 - signal**2 / (1 - 2 * spread))
+
+
+def linear_attention_row_bound(embeddings: Any, pair: Sequence[int]) -> float:
+    """A number in [0, 1] that the loss of linear attention is never below, for embeddings of any width.
+
+    K / (1 + K) of step 4 at the head of this module, O(d m^2). For narrow embeddings
+    :func:`linear_attention_lower_bound` is larger. 0, up to rounding, where V has rank d - 1 or more. Parameters and
+    errors as there, except that no embedding is refused.
+
+    Source: our derivation, at the head of this module.
+    """
+    basis, p, q = _read(embeddings, pair)
+    if not basis.shape[1]:
+        return 1.0
+    total = 0.0
+    for dropped, kept in ((p, q), (q, p)):
+        rest = np.delete(basis, dropped, axis=0)
+        left, singular, _ = np.linalg.svd(rest, full_matrices=False)
+        # A direction that coordinate ``dropped`` had to itself leaves a singular value of 0, and no direction.
+        row = left[kept - (kept > dropped), singular > max(basis.shape) * np.finfo(np.float64).eps]
+        reach = min(float(row @ row), 1.0)
+        if reach == 0:
+            return 1.0
+        total += (1 - reach) / reach
+    return total / (1 + total)
+
+
+def linear_attention_average_bound(embeddings: Any) -> float:
+    """1 - r (r + 1) / (d (d - 1)) for embeddings of rank r: a lower bound of the mean of the least loss over all pairs.
+
+    Step 5 at the head of this module: each pair may have the best queries of its own. Negative, saying nothing, only at
+    rank d. Errors as for :func:`linear_attention_lower_bound`; d >= 2.
+
+    Source: our derivation, at the head of this module.
+    """
+    basis, _, _ = _read(embeddings, (0, 1))
+    d, rank = basis.shape
+    return 1 - rank * (rank + 1) / (d * (d - 1))
 
 
 def linear_attention_pair_share(embeddings: Any, pair: Sequence[int]) -> float:

@@ -16,7 +16,11 @@ import numpy as np
 
 from .._validation import FloatArray
 from ..batch import train
-from ..linear_bound import linear_attention_lower_bound
+from ..linear_bound import (
+    linear_attention_average_bound,
+    linear_attention_lower_bound,
+    linear_attention_row_bound,
+)
 from ..loss import population_loss
 from ..starts import draw_starts
 
@@ -172,6 +176,42 @@ def compare_bound(
         space = np.eye(d) if everywhere else rows
         found.append(smallest_linear_loss(space, pair, rng, searches))
     return BoundReport(np.array(plain), np.array(sharpened), np.array(found))
+
+
+@dataclass(frozen=True, eq=False)
+class WideReport:
+    """For all pairs of each draw: the row bound and the smallest loss found (draws, pairs); the bound of their mean."""
+
+    row: FloatArray
+    found: FloatArray
+    average: FloatArray
+
+    @property
+    def excess(self) -> float:
+        """The largest amount by which a bound exceeds what was found; positive would refute it."""
+        return float(max((self.row - self.found).max(), (self.average - self.found.mean(axis=1)).max()))
+
+
+def compare_wide(
+    d: int, m: int, draws: int, seed: int, *, searches: int = 4, everywhere: bool = False
+) -> WideReport:
+    """The bounds that hold at every width beside the smallest losses found, for sphere embeddings and all pairs.
+
+    Arguments as in :func:`compare_bound`; the cost is d (d - 1) / 2 searches a draw.
+    """
+    pairs = list(itertools.combinations(range(d), 2))
+    rows = [draw_starts(d, m, [k], seed).embeddings[0] for k in range(draws)]
+    rng = np.random.default_rng([seed, d, m, 2])
+    return WideReport(
+        np.array([[linear_attention_row_bound(v, pair) for pair in pairs] for v in rows]),
+        np.array(
+            [
+                [smallest_linear_loss(np.eye(d) if everywhere else v, pair, rng, searches) for pair in pairs]
+                for v in rows
+            ]
+        ),
+        np.array([linear_attention_average_bound(v) for v in rows]),
+    )
 
 
 def smallest_linear_loss(
