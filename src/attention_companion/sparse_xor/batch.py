@@ -87,6 +87,8 @@ def step_batch(
         Shapes (..., d, m), (..., m), (..., 2) and (...); float32 or float64 throughout. A learning rate of ``np.inf``
         means the limit of large rates (softmax only): all weight on the position whose score grows most; positions
         that share the largest growth share the weight as their scores before the step tell.
+        Weights that the dtype rounds to 0 (scores more than 700 apart in float64, 80 in float32) count as 0: from so
+        decided a start the limit is that of the rounded weights. ``outcome_all_pairs`` rounds nothing.
     theta_tilde
         The second query, shape (..., m); minus ``theta`` when left out (the paper's start).
     attention
