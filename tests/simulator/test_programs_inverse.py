@@ -154,6 +154,8 @@ def test_newton_needs_more_iterations_the_worse_the_condition():
 def test_newton_refuses():
     with pytest.raises(ArithmeticError, match="200 iterations leave a residual"):
         newton_inverse(np.array([[1.0, 2.0], [2.0, 4.0]]))
+    with pytest.raises(ArithmeticError, match="5 iterations leave a residual"):
+        newton_inverse(with_condition(1e4, 4), most=5)
     with pytest.raises(ArithmeticError, match="the matrix is 0"):
         newton_inverse(np.zeros((2, 2)))
     with pytest.raises(ValueError, match=r"shape \(2, 3\)"):

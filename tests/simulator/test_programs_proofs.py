@@ -126,6 +126,22 @@ def test_the_inverse_is_proved_where_the_determinant_is_not_zero():
     assert prove_program("product", 1, 1, 1).where == ""
 
 
+def test_a_division_that_the_definition_lacks_is_no_proof(monkeypatch):
+    # x inverse(A) / x is the inverse, yet fails at invertible matrices with x = 0.
+    old = STATEMENTS["inverse"]
+
+    def program(run, sizes, options):
+        found = old.program(run, sizes, options)
+        factor = run.tokens.values[:1].repeat(len(found))
+        return list(run.kind.divide(run.kind.array(found) * factor, factor))
+
+    fields = {name: getattr(old, name) for name in Statement.__dataclass_fields__}
+    monkeypatch.setitem(STATEMENTS, "inverse", Statement(**{**fields, "program": program}))
+    proof = prove_program("inverse", 2)
+    assert (proof.holds, proof.counterexample) == (None, None)
+    assert "may fail elsewhere" in proof.why
+
+
 def test_relu_knows_only_signs_that_follow_from_the_order():
     kind = Ordered(1, 2)
     (free,), (gap, other) = kind.free, kind.gaps

@@ -136,6 +136,8 @@ def test_maxmin_keeps_types_and_bits():
     assert [type(v) for v in maxmin([1, 2.0])] == [float, float]
     assert [type(v) for v in maxmin([1, F(1, 2)])] == [F, F]
     assert maxmin(np.array([2**62, 2**62 + 1])) == [2**62 + 1, 2**62]
+    assert maxmin([np.int64(2**62), np.int64(2**62 + 1), -4]) == [2**62 + 1, 2**62, -4]
+    assert maxmin([np.float32(0.5), 2]) == [2.0, 0.5]
     assert maxmin([5e-324, 0.1 + 0.2]) == [0.1 + 0.2, 5e-324]
 
 
@@ -154,7 +156,7 @@ def test_laws_of_maxmin(sequence, factor):
 @pytest.mark.parametrize(
     ("sequence", "error", "match"),
     [
-        ([], ValueError, "sequence is empty"),
+        ([], ValueError, "sequence is empty; give at least one number"),
         ([1, float("nan")], ValueError, r"sequence\[1\] is nan; every number must be finite"),
         ([1, float("inf")], ValueError, "must be finite"),
         ([[1, 2], [3]], TypeError, r"sequence\[0\] is \[1, 2\]"),

@@ -171,6 +171,17 @@ def test_heads_of_the_paper_arrangement_grow_with_the_products():
         )
 
 
+def test_a_walk_through_the_layers():
+    x, a, v = GOLDEN
+    run = simulate(x, [(a, v)], arithmetic="rational", exp=surrogate, keep_steps=True).run
+    assert [step.layer for step in run.steps if step.selector.label == "same row"] == [5]
+    assert {step.layer for step in run.steps} == set(range(1, 8))
+    # The fourth layer brings the scores, each as a mean of two products.
+    scores = sum(step.brought for step in run.steps if step.layer == 4)
+    assert [F(int(s.p), int(s.q)) * 2 for s in scores[:3]] == [F(-1, 6), F(8, 3), F(-5, 6)]
+    assert simulate(x, [(a, v)]).run.steps == []
+
+
 def test_identify_and_shift():
     kind = Rational()
     run = Rasp(kind, kind.array(range(1, 7)))

@@ -142,6 +142,11 @@ def test_data_may_not_select():
     assert selector.reads_data
     assert fractions(allowed.aggregate(selector, allowed.tokens)) == [3, 2, 1]
     assert allowed.selector_width(selector).reads_data
+    positions_only = allowed.select(allowed.indices, allowed.indices)
+    assert (selector & positions_only).reads_data
+    assert (positions_only | selector).reads_data
+    assert (~selector).reads_data
+    assert not (positions_only | ~positions_only).reads_data
     # The same integers from positions are another selector: they read no data.
     assert not allowed.select(allowed.positions([2, 1, 0]), allowed.indices).reads_data
 

@@ -125,6 +125,15 @@ class Numbers:
         return Numbers(self.run, values, max(self.depth, other.depth))
 
 
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What one aggregate did: its layer, its pattern and what it brought to each token, shape (length,)."""
+
+    layer: int
+    selector: Selector
+    brought: npt.NDArray[Any]
+
+
 class Rasp:
     """One run: tokens of one kind of numbers, and the record of what the program did with them.
 
@@ -140,6 +149,8 @@ class Rasp:
         The token-wise maps that the program may use, out of :data:`MAPS`.
     integer_selectors
         Let selectors read integers that come from data through a table.
+    keep_steps
+        Keep what every aggregate brought, in ``steps``, for a walk through the layers.
 
     ``tokens`` and ``indices`` are its base sequences; ``layers``, ``heads_per_layer``, ``maps_used`` and ``heads``
     what it has used so far.
@@ -152,6 +163,7 @@ class Rasp:
         length: int | None = None,
         basis: tuple[str, ...] = BASIS,
         integer_selectors: bool = False,
+        keep_steps: bool = False,
     ):
         if not len(tokens):
             raise ValueError("the input sequence is empty; give at least one token")
@@ -169,6 +181,8 @@ class Rasp:
         self.tokens = Numbers(self, values)
         self.indices = Integers(self, np.arange(self.length, dtype=np.int64))
         self.maps_used: set[str] = set()
+        self.steps: list[Step] = []
+        self._keep_steps = keep_steps
         self._selectors: dict[tuple[bytes, bytes, str, int, bool], Selector] = {}
         self._heads: dict[int, dict[int, Selector]] = {}
 
@@ -212,11 +226,17 @@ class Rasp:
         """The mean of ``values`` over the keys that each query selects; 0 where it selects none."""
         depth = 1 + max(selector.depth, values.depth)
         self._record(depth, selector)
+        means = self._means(selector, values)
+        if self._keep_steps:
+            self.steps.append(Step(depth, selector, means))
+        return Numbers(self, means, depth)
+
+    def _means(self, selector: Selector, values: Numbers) -> npt.NDArray[Any]:
         kind, widths = self.kind, selector.widths
         if kind.dtype is not object:
             queries = np.repeat(np.arange(self.length), widths)
             sums = np.bincount(queries, weights=values.values[selector.keys], minlength=self.length)
-            return Numbers(self, sums / np.maximum(widths, 1), depth)
+            return np.asarray(sums / np.maximum(widths, 1))
         means = kind.zeros(self.length)
         seen: dict[bytes, Any] = {}
         for query in np.nonzero(widths)[0]:
@@ -232,7 +252,7 @@ class Rasp:
                     total = total + values.values[key]
                 seen[name] = total * kind.number(Fraction(1, len(chosen)))
             means[query] = seen[name]
-        return Numbers(self, means, depth)
+        return means
 
     def selector_width(self, selector: Selector) -> Integers:
         """How many keys each query selects; a head of its own, as in RASP."""

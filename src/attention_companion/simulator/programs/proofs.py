@@ -21,7 +21,7 @@ import numpy as np
 from ..arithmetic import Ball, Rational
 from ..rasp import Rasp
 from ..shape import positive_integer
-from ..symbolic import DivisorNotPositive, DivisorVanishes, Symbolic, TooManyExponentials
+from ..symbolic import DivisorNotPositive, DivisorVanishes, Quotient, Symbolic, TooManyExponentials
 from .maxmin import MAXMIN_BASIS
 from .ordered import MOST_PAIRS, ORDER_STATEMENTS, Ordered, OrderStatement, OrderUnknown
 from .statements import STATEMENTS, Statement
@@ -98,16 +98,19 @@ def _prove(
 ) -> ProgramProof:
     start = time.perf_counter()
     inputs, length = statement.inputs(sizes), statement.length(sizes, options)
-    # Where a statement excludes inputs on which a divisor vanishes, that divisor need only be a nonzero polynomial.
-    kind = Symbolic(inputs, statement.exponentials(sizes) + SPARE_EXPONENTIALS, strict=not statement.where)
+    # Where a statement excludes the inputs on which the definition divides by 0, the program may divide by the same.
+    kind = _Recording(inputs, statement.exponentials(sizes) + SPARE_EXPONENTIALS, strict=not statement.where)
     run = Rasp(kind, kind.array(kind.inputs), length)
     terms, why = 0, ""
     try:
         wanted = statement.expected(kind, kind.inputs, sizes)
+        allowed, kind.divisors = kind.divisors, []
         got = statement.program(run, sizes, options)
         terms = sum(len(q.above) + (0 if q.below is None else len(q.below)) for q in got)
         if not all(ours.same(theirs) for ours, theirs in zip(got, wanted, strict=True)):
             why = "an output differs from the definition as a quotient of polynomials"
+        elif statement.where and not all(any(_proportional(d, a) for a in allowed) for d in kind.divisors):
+            why = "the program divides by what the definition does not divide by, so it may fail elsewhere"
     except (DivisorNotPositive, DivisorVanishes, TooManyExponentials) as problem:
         why = str(problem)
     found = _search(statement, sizes, options) if why else None
@@ -126,6 +129,22 @@ def _prove(
         why,
         statement.where,
     )
+
+
+class _Recording(Symbolic):
+    """Remembers every divisor, by the polynomial whose zeros it has."""
+
+    def __init__(self, inputs: int, exponentials: int, strict: bool):
+        super().__init__(inputs, exponentials, strict)
+        self.divisors: list[Any] = []
+
+    def quotient(self, above: Quotient, below: Quotient) -> Quotient:
+        self.divisors.append(below.above)
+        return super().quotient(above, below)
+
+
+def _proportional(first: Any, second: Any) -> bool:
+    return bool(first * second.coeffs()[0] == second * first.coeffs()[0])
 
 
 def _search(

@@ -120,11 +120,13 @@ def simulate(
     exp: Callable[[Fraction], Any] | None = None,
     bits: int = 200,
     arrangement: str = "paper",
+    keep_steps: bool = False,
 ) -> Simulation:
     """U(<T, X>) by the program, on the one sequence <T, X>: arguments and errors as for :func:`.attention`.
 
     ``arrangement`` is that of the products: "paper" (heads grow with the shape) or "scratch" (tokens do). One head
-    without an output matrix is run by the program of Theorem 6, everything else by that of Theorem 9.
+    without an output matrix is run by the program of Theorem 6, everything else by that of Theorem 9. ``keep_steps``
+    keeps what every head brought, in ``run.steps``.
 
     Raises OverflowError where a number leaves float64; ball arithmetic has no such limit.
     """
@@ -134,12 +136,14 @@ def simulate(
     layer = read_layer(X, heads, output, kind)
     if isinstance(kind, Ball):
         with kind.precision():
-            return _simulate(layer.sequence(kind), layer.shape, kind, arrangement)
-    return _simulate(layer.sequence(kind), layer.shape, kind, arrangement)
+            return _simulate(layer.sequence(kind), layer.shape, kind, arrangement, keep_steps)
+    return _simulate(layer.sequence(kind), layer.shape, kind, arrangement, keep_steps)
 
 
-def _simulate(sequence: Any, shape: Shape, kind: Arithmetic, arrangement: str) -> Simulation:
-    run = Rasp(kind, sequence, length_needed(shape, arrangement))
+def _simulate(
+    sequence: Any, shape: Shape, kind: Arithmetic, arrangement: str, keep_steps: bool
+) -> Simulation:
+    run = Rasp(kind, sequence, length_needed(shape, arrangement), keep_steps=keep_steps)
     single = shape.heads == 1 and shape.output_dim is None
     with np.errstate(over="ignore", invalid="ignore"):
         matrix = (single_head_program if single else many_heads_program)(run, shape, arrangement)
