@@ -196,7 +196,7 @@ def epsilon_excess(dimensions: Sequence[int], cases: int, seed: int, same_target
 
     Each case draws eps in (0, 1/4], gives head 1 weight exactly 1 - eps on p and head 2 weight exactly 1 - eps on q
     and spreads the rest at random over the other positions. The bound says the excess is never positive, and it is
-    exactly zero when neither head wastes weight on the other's target.
+    exactly zero when neither head wastes weight on the other's target, which the first case at each d is made to do.
 
     Parameters
     ----------
@@ -204,14 +204,16 @@ def epsilon_excess(dimensions: Sequence[int], cases: int, seed: int, same_target
         Put both heads on p: the control, a collapsed pair of heads.
     """
     rng, worst = np.random.default_rng(seed), None
-    for d, _ in itertools.product(dimensions, range(cases)):
+    for d, case in itertools.product(dimensions, range(cases)):
         p, q = (int(i) for i in rng.choice(d, 2, replace=False))
         epsilon = Fraction(int(rng.integers(1, 251)), 1000)
         heads = []
-        for target in (p, p if same_target else q):
+        for target, other in ((p, q), (p if same_target else q, p)):
             waste = [int(w) for w in rng.integers(0, 50, size=d)]
             waste[target] = 0
             waste[(target + 1) % d] += 1  # never all zero
+            if case == 0:
+                waste[other] = 0
             total = sum(waste)
             head = [epsilon * Fraction(w, total) for w in waste]
             head[target] = 1 - epsilon
