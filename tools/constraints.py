@@ -29,7 +29,7 @@ def main() -> int:
         uv, "pip", "compile", "--universal", "--python-version", "3.11", "--quiet", "--no-header", "--no-annotate",
         # Which index answered is this machine's business; the file is for every machine.
         "--no-emit-index-url", "--no-emit-find-links", "--no-emit-build-options",
-        "--extra", "test", "--constraints", "tools/pins.txt", "pyproject.toml",
+        "--extra", "test", "--extra", "models", "--constraints", "tools/pins.txt", "pyproject.toml",
     ]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:

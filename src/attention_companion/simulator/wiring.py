@@ -42,7 +42,8 @@ class Wiring:
         self.length = length
         self.merge_equal = merge_equal
         self._columns: list[npt.NDArray[np.int64]] = []
-        self._column_of: dict[bytes | int, Name] = {}
+        self._column_at: dict[int, Name] = {}
+        self._column_of: dict[bytes, Name] = {}
         self._squares: dict[Name, npt.NDArray[np.int64]] = {}
         self._data: dict[Name, None] = {}
         self._blocks: list[tuple[list[tuple[Any, Any, Any]], list[list[tuple[str, Name, Any, Any]]]]] = []
@@ -53,16 +54,23 @@ class Wiring:
 
     def column(self, values: npt.NDArray[np.int64]) -> Name:
         """A position column of ``values``, an int64 array of shape (length,)."""
-        key = values.tobytes() if self.merge_equal else id(values)
-        if key not in self._column_of:
-            self._column_of[key] = ("column", len(self._columns))
-            # Kept: an id is one array's as long as it lives.
+        # Arrays in _columns live on, so an id in _column_at is one array's; to compare contents costs their length.
+        if id(values) not in self._column_at:
+            name = ("column", len(self._columns))
+            if self.merge_equal:
+                name = self._column_of.setdefault(values.tobytes(), name)
+            if name[1] < len(self._columns):
+                return name
             self._columns.append(values)
-        return self._column_of[key]
+            self._column_at[id(values)] = name
+        return self._column_at[id(values)]
 
     def squares(self, values: npt.NDArray[np.int64]) -> Name:
         """The position column of the squares of a position column."""
-        return self.column(self._squares.setdefault(self.column(values), values * values))
+        name = self.column(values)
+        if name not in self._squares:
+            self._squares[name] = values * values
+        return self.column(self._squares[name])
 
     def addresses(self, count: int, values: npt.NDArray[np.int64]) -> Name:
         """A column of addresses for tokens 1..count, and one that leads to BOS (even with an offset) for all others."""
