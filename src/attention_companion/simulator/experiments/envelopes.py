@@ -162,7 +162,7 @@ def random_lipschitz(pieces: int, rng: np.random.Generator) -> Callable[[Fractio
 def largest_share_of_bound(
     counts: Sequence[int], functions: int, at: int, seed: int, given: Fraction = Fraction(1)
 ) -> Fraction:
-    """The largest error over c / (2 N), exactly, by the program: random functions with c = 1, and the zigzag.
+    """The largest error over c / (2 N), exactly, by the program: random functions, the identity, the zigzag; c = 1.
 
     Each is looked at ``at`` random rational places, and at 0 and 1, which for the zigzag are among the worst. ``given``
     is the constant that the program is told; less than 1 is a control.
