@@ -160,11 +160,11 @@ def test_positions_that_leave_int64_are_refused(weight):
 
 
 def test_a_sum_of_columns_that_leaves_int64_is_refused():
-    # Each product stays below 2^61, eight of them together do not fit.
-    table = [[2**60] * 8, [1] * 8, [0] * 8]
-    head = Head({(0, 1): F(1)}, {(0, c): F(1) for c in range(1, 9)}, {(10, 0): F(1)})
+    # Each product stays below 2^61; sixteen of them make 2^64, which int64 takes for 0.
+    table = [[2**60] * 16 + [1], [1] * 17, [0] * 16 + [1]]
+    head = Head({(0, 17): F(1)}, {(0, c): F(1) for c in range(1, 17)}, {(18, 0): F(1)})
     tokens = np.arange(3)
-    machine = Machine((Block((head,)),), 11, np.array(table, dtype=np.int64), tokens, tokens, 10)
+    machine = Machine((Block((head,)),), 19, np.array(table, dtype=np.int64), tokens, tokens, 18)
     with pytest.raises(OverflowError, match="shorter sequence"):
         plan(machine)
 

@@ -44,7 +44,10 @@ class Selection:
         return bool(len(self.members) == len(self.offsets) - 1)
 
     def part(self, first: int, last: int) -> Selection:
-        """The same for queries first..last - 1 only, with no set that none of them selects."""
+        """The same for queries first..last - 1 only, with no set that none of them selects (one may come twice)."""
+        if self.singletons:
+            each = np.arange(last - first + 1)
+            return Selection(each[:-1], each, self.members[self.set_of[first:last]])
         used, set_of = np.unique(self.set_of[first:last], return_inverse=True)
         offsets = _offsets(np.diff(self.offsets)[used])
         return Selection(set_of.reshape(-1), offsets, self.members[_ranges(self.offsets[used], offsets)])
@@ -62,10 +65,13 @@ class Keys:
                 f"a key entry reaches {max(self.largest)}, more than 2^61; use a shorter sequence"
             )
         self.columns = [c for c in range(keys.shape[1]) if (keys[:, c] != keys[0, c]).any()]
-        self.points, rows = np.unique(keys[:, self.columns], axis=0, return_inverse=True)
-        rows = rows.reshape(-1)
-        self.order = np.argsort(rows, kind="stable")
-        self.starts = np.searchsorted(rows[self.order], np.arange(len(self.points) + 1))
+        moving = keys[:, self.columns]
+        # By the first column, then the second; equal rows keep their order, so that sets come out ascending.
+        self.order = np.lexsort(moving.T[::-1]) if self.columns else np.arange(len(keys))
+        ranked = moving[self.order]
+        new = np.append(True, (ranked[1:] != ranked[:-1]).any(axis=1))
+        self.points = ranked[new]
+        self.starts = np.append(np.nonzero(new)[0], len(keys))
 
     @cached_property
     def hull(self) -> Integers:
