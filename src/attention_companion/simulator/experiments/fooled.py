@@ -1,4 +1,4 @@
-"""What a proof must look at beside the identity: divisors that vanish, and a token that nothing may lean on.
+"""What a proof must look at beside the identity of quotients: divisors that vanish.
 
 A prover that compares quotients by n1 d2 = n2 d1 alone is content when n1 and d1 are identically 0: both sides are then
 0. Such a prover is written down here, to be seen to accept nonsense, and held beside the package's own.
@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 from ..build import Encoder, build
 from ..encoder import Machine
 from ..execute import plan, run
-from ..mutation import with_weight, without_bos
+from ..mutation import with_weight
 from ..programs.statements import attention_of
 from ..prove import prove
 from ..symbolic import Quotient, Symbolic
@@ -76,15 +75,3 @@ def zero_over_zero_accepted(
             broken = Encoder(with_zero_over_zero(encoder.machine), encoder.shape, "changed")
             accepted += credulous_proof(broken) if credulous else prove(broken).holds is True
     return accepted
-
-
-def holds_without_bos(
-    layout: str, shapes: Sequence[tuple[int, int, int, int]], remove: bool = True
-) -> list[bool | None]:
-    """The proof's verdict on each shape's encoder once its first token (BOS) is taken away (or, with False, kept)."""
-    verdicts: list[bool | None] = []
-    for sizes in shapes:
-        encoder = build(*sizes, layout)
-        machine: Any = without_bos(encoder.machine) if remove else encoder.machine
-        verdicts.append(prove(Encoder(machine, encoder.shape, "changed")).holds)
-    return verdicts

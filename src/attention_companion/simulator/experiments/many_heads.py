@@ -19,16 +19,22 @@ from .universal import build_for, run_exactly
 
 
 def apart_mismatches(
-    layouts: Sequence[str], shapes: Sequence[tuple[int, int, int, int]], inputs: int, seed: int
+    layouts: Sequence[str],
+    shapes: Sequence[tuple[int, int, int, int]],
+    inputs: int,
+    seed: int,
+    *,
+    reverse: bool = False,
 ) -> int:
     """How many pairs of layout and shape have a layer at which h heads are not the h single heads side by side.
 
     Both sides are encoders of the layout ("program": runs of the program), on random rational layers, exactly.
+    ``reverse`` joins the single heads the other way round: the control.
     """
-    return sum(not _apart(layout, shape, inputs, seed) for layout in layouts for shape in shapes)
+    return sum(not _apart(layout, shape, inputs, seed, reverse) for layout in layouts for shape in shapes)
 
 
-def _apart(layout: str, sizes: tuple[int, int, int, int], inputs: int, seed: int) -> bool:
+def _apart(layout: str, sizes: tuple[int, int, int, int], inputs: int, seed: int, reverse: bool) -> bool:
     shape = Shape.read(*sizes)
     program = layout == "program"
     together = None if program else build_for(shape, layout)
@@ -36,7 +42,7 @@ def _apart(layout: str, sizes: tuple[int, int, int, int], inputs: int, seed: int
     rng = np.random.default_rng([seed, *sizes])
     for _ in range(inputs):
         x, heads, _ = random_layer(shape, rng)
-        parts = [run_exactly(alone, (x, [head], None)) for head in heads]
+        parts = [run_exactly(alone, (x, [head], None)) for head in (heads[::-1] if reverse else heads)]
         joined = [list(itertools.chain(*rows)) for rows in zip(*parts, strict=True)]
         if run_exactly(together, (x, heads, None)) != joined:
             return False

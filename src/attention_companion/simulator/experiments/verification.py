@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..certificate import certificate
+from ..certificate import certificate, write_certificate
 from ..prove import random_layer
 from ..shape import Shape
 from .universal import build_for
@@ -61,3 +61,11 @@ def tampered(given: dict[str, Any], change: str) -> dict[str, Any]:
         low, high = other["bounds"][0][0]
         other["bounds"][0][0] = [high, str(Fraction(high) + Fraction(high) - Fraction(low))]
     return other
+
+
+def write_example(path: Path) -> None:
+    """The certificate that the page offers: `positional` at the worked example of the chapter on the simulator."""
+    x = [[Fraction(1, 2), -1], [Fraction(2, 3), 3], [0, Fraction(-5, 4)]]
+    a = [[1, 2], [Fraction(-1, 2), Fraction(1, 3)]]
+    v = [[2, Fraction(-1, 3)], [Fraction(1, 7), 4]]
+    write_certificate(path, build_for(Shape.read(3, 2, 2), "positional"), x, [(a, v)])
