@@ -182,7 +182,7 @@ def _chunks(members: list[int], sizes: list[int]) -> Iterator[list[int]]:
 
 
 def _union(parts: list[Integers], length: int) -> Integers:
-    """The tokens that occur in any part, ascending; with thousands of heads, one mark a token is quicker than sorting."""
+    """The tokens that occur in any part, ascending; for thousands of heads, marking tokens is quicker than sorting."""
     if len(parts) == 1:
         return np.unique(parts[0])
     seen = np.zeros(length, dtype=np.bool_)

@@ -78,6 +78,13 @@ class Keys:
         """Rows of ``points`` (of the plane) on their upper hull, by ascending x."""
         return _upper_hull(self.points)
 
+    @cached_property
+    def edges(self) -> tuple[Integers, Integers, npt.NDArray[np.float64]]:
+        """Along the hull: dx and dy from each of its points to the next (exact, see ``LARGEST_KEY``), and -dy / dx."""
+        x, y = self.points[self.hull, 0], self.points[self.hull, 1]
+        dx, dy = np.diff(x), np.diff(y)
+        return dx, dy, -(dy.astype(np.float64) / dx.astype(np.float64))
+
 
 def select(queries: Integers, keys: Keys) -> Selection:
     """The maximisers of <queries[i], k> over the keys, for every row of ``queries``, int64 of shape (N, r).
@@ -136,16 +143,13 @@ def _on_upper_hull(queries: Integers, keys: Keys) -> tuple[Integers, Integers, I
     hull = keys.hull
     if len(hull) == 1:
         return np.zeros(len(queries), dtype=np.int64), np.array([0, 1]), hull
-    x, y = keys.points[hull, 0].astype(object), keys.points[hull, 1].astype(object)
-    dx, dy, a, b = x[1:] - x[:-1], y[1:] - y[:-1], queries[:, 0], queries[:, 1]
-    (largest_a, largest_b), largest_dx, largest_dy = _largest(queries), max(abs(dx)), max(abs(dy))
-    if largest_a * largest_dx + largest_b * largest_dy <= LARGEST_SCORE:
-        dx, dy = dx.astype(np.int64), dy.astype(np.int64)
-    else:
-        a, b = a.astype(object), b.astype(object)
+    dx, dy, falls = keys.edges
+    a, b = queries[:, 0], queries[:, 1]
+    (largest_a, largest_b), (largest_dx, largest_dy) = _largest(queries), _largest(np.stack([dx, dy], axis=1))
+    if largest_a * largest_dx + largest_b * largest_dy > LARGEST_SCORE:
+        dx, dy, a, b = (numbers.astype(object) for numbers in (dx, dy, a, b))
     # Along the hull the score rises while a dx + b dy > 0. Floats guess the place, integers decide it.
-    slopes = dy.astype(np.float64) / dx.astype(np.float64)
-    at = np.searchsorted(-slopes, queries[:, 0] / queries[:, 1], side="left").astype(np.int64)
+    at = np.searchsorted(falls, queries[:, 0] / queries[:, 1], side="left").astype(np.int64)
     last = len(dx)
 
     def rise(edge: Integers) -> npt.NDArray[np.int64]:
