@@ -127,6 +127,7 @@ def collect(rasp: Any, released: Path) -> dict[str, Any]:
             "softmax, 3 x k, other e": runs("softmax, 3 x k, other e", thirds),
             "softmax, 3 x 3": runs("softmax, 3 x 3", [[1, 0, 2, -1, 1, 0, 3, 0, 0]]),
             "softmax, two heads": runs("softmax, two heads", [[1, 0, 2, -1, 1, 0, 3, 0, 1, 1, -2, 0]]),
+            "MaxMin": runs("MaxMin", [[3, -5], [14, 18, 3, 12, 6, 20, 7, 17, 13, 9]]),
             "ReLU": runs("ReLU", [[3, -2, 0, -5, 4]]),
             "inverse": runs(
                 "inverse",

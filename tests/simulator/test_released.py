@@ -135,5 +135,6 @@ def test_comparisons_with_runs_see_differences():
     assert not released_checks.starts_with([1.0], [1, 2])
     assert not released_checks.starts_with([1.0, 2.1], [1, 2])
     assert released_checks.transposes_are_right()
+    assert set(released_checks.products_are_right().values()) == {True}
     assert not released_softmax.softmax_is_right("softmax, 3 x k")
     assert released_softmax.softmax_is_right("softmax, 3 x k", tolerance=1e-4)

@@ -320,3 +320,28 @@ def transposes_are_right() -> bool:
             ]
             right = right and near(got, wanted)
     return right
+
+
+def products_are_right() -> dict[str, bool]:
+    """Whether each released product returned the product in all runs whose stride is right and whose entries fit."""
+    right = {}
+    for name, heads, r, c in (
+        ("product, 3 x k x 3", 1, 3, 3),
+        ("product, 3 x k x 4", 1, 3, 4),
+        ("product, 4 x 4 x 4", 1, 4, 4),
+        ("product, two heads", 2, 3, 2),
+    ):
+        judged = []
+        for tokens, got in released_run.RUNS[name]:
+            k = len(tokens) // (heads * (r + c))
+            if k * (r + c) < r * c or (name == "product, 3 x k x 3" and k != 3):
+                continue
+            # All left matrices stand before all right ones.
+            sides = [
+                [*tokens[h * r * k : (h + 1) * r * k], *tokens[heads * r * k + h * k * c :][: k * c]]
+                for h in range(heads)
+            ]
+            wanted = [value for side in sides for value in product_of(side, r, k, c)]
+            judged.append(near(got[: len(wanted)], wanted))
+        right[name] = bool(judged) and all(judged)
+    return right
