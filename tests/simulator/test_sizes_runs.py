@@ -32,6 +32,12 @@ def test_module_beside_planned_run():
 def test_exported_module():
     encoder = build(1, 1, 1, layout="constant")
     assert sizes_runs.exported(encoder, 0) == sizes_runs.Exported(0, 11, 0)
+    assert sizes_runs.moved_outputs(encoder, encoder.to_torch(), 0) == 0
+
+
+def test_moved_outputs_notices_another_module():
+    encoder = build(2, 1, 1, layout="constant")
+    assert sizes_runs.moved_outputs(encoder, sizes_runs.module_with_change(encoder), 0) == 2
 
 
 def test_module_read_again(tmp_path):

@@ -131,6 +131,8 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
     """Least-squares slope of ln y against ln x: the exponent of a power law. ValueError for fewer than two points."""
     if len(x) != len(y) or len(x) < 2:
         raise ValueError(f"a slope needs at least two points with one y each; got {len(x)} and {len(y)}")
+    if len(set(y)) == 1:
+        return 0.0  # exactly, and not up to rounding
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 

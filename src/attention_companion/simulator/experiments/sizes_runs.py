@@ -166,6 +166,15 @@ def exported(encoder: Encoder, seed: int) -> Exported:
     return Exported(moved, maxima, len(calls) - len(plain))
 
 
+def moved_outputs(encoder: Encoder, other: Any, seed: int) -> int:
+    """Outputs in which another module differs from the encoder's own, on one random layer."""
+    torch = importlib.import_module("torch")
+    x, heads, output = float_layer(encoder.shape, np.random.default_rng(seed))
+    sequence = torch.from_numpy(read_layer(x, heads, output, Float()).sequence(Float()))
+    with torch.no_grad():
+        return int((other(sequence) != encoder.to_torch()(sequence)).sum())
+
+
 def reread(module: Any, folder: Path) -> tuple[Any, int]:
     """Save a module as ``encoder.safetensors`` in ``folder`` and read it again: the module read, the file's bytes."""
     files = importlib.import_module("..torch_module", __package__)
