@@ -82,7 +82,7 @@ def demonstration() -> list[list[Any]]:
     support = importlib.import_module("U_support")
     made: list[list[Any]] = []
 
-    class Watched(support.REPLwithU):  # type: ignore[misc, name-defined]
+    class Watched(support.REPLwithU):
         def run_given_line(self, line: str) -> Any:
             if "()(" in line:
                 name, sequence = line.split("=", 1)[1].strip().rstrip(";)").split("()(")

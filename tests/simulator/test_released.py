@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from fractions import Fraction as F
+from pathlib import Path
 
 import pytest
 
@@ -138,3 +140,18 @@ def test_comparisons_with_runs_see_differences():
     assert set(released_checks.products_are_right().values()) == {True}
     assert not released_softmax.softmax_is_right("softmax, 3 x k")
     assert released_softmax.softmax_is_right("softmax, 3 x k", tolerance=1e-4)
+
+
+def test_the_tool_that_wrote_the_constants_asks_for_what_they_hold():
+    path = Path(__file__).parents[2] / "tools/released_rasp.py"
+    spec = importlib.util.spec_from_file_location("released_rasp", path)
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    assert list(released_run.HEADS) == list(released_run.ON_ONE_SEQUENCE) == list(tool.PROGRAMS)
+    assert tool.ONE_SEQUENCE == released_run.ONE_SEQUENCE
+    assert [tokens for tokens, _ in released_run.RUNS["product, 3 x k x 3"]][:2] == [
+        tool.entries(6),
+        tool.entries(12),
+    ]
+    assert tool.in_hex([int(bit) for bit in released_checks.released_bits(3)]) == released_run.MATCH2[3]
+    assert tool.OUTPUT.samefile(released_run.__file__)
