@@ -101,14 +101,14 @@ def softmax_enclosures(
             with kind.precision():
                 run = Rasp(kind, kind.array(scores))
                 options = {} if factor is None else factor((rows, columns))
-                result = softmax_rows(Matrix(run.tokens, rows, columns), **options).entries()
+                result: list[list[Any]] = softmax_rows(Matrix(run.tokens, rows, columns), **options).entries()
             for i, row in enumerate(result):
                 wanted = softmax_reference(scores[i * columns : (i + 1) * columns])
                 for ball, value in zip(row, wanted, strict=True):
                     # A reference of 80 digits needs more bits than the enclosure it is tested against.
                     with flint.ctx.workprec(4 * DIGITS):
                         missed += not _contains(ball, value)
-                    radius = max(radius, float(ball.rad()))  # type: ignore[attr-defined]
+                    radius = max(radius, float(ball.rad()))
                     entries += 1
     return Enclosures(entries, missed, radius)
 
