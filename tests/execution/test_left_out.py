@@ -6,8 +6,10 @@ import os
 
 import psutil
 import pytest
+import yaml
 
 from attention_companion.execution.guards import BrokenRun
+from attention_companion.execution.keys import compute_key
 from attention_companion.execution.results import sweep
 from attention_companion.execution.runner import run
 
@@ -25,6 +27,24 @@ def test_unavailable_is_refused_where_the_key_says_that_the_data_are_whole(mini_
         run(mini_project.project, "13_data", "quick")
     mini_project.stamp("mnist", digest="d2", kind="unavailable")
     assert run(mini_project.project, "13_data", "quick").records[0]["outcome"] == "unavailable"
+
+
+def test_unavailable_stands_where_a_package_that_may_be_missing_is_missing(mini_project):
+    mini_project.notebook("13_model", RECORD)
+    listing = mini_project.root / "notebooks" / "notebooks.yml"
+
+    def may_miss(package: str) -> None:
+        listed = yaml.safe_load(listing.read_text())
+        listed["notebooks"][-1]["packages"] = [package]
+        listing.write_text(yaml.safe_dump(listed))
+
+    may_miss("no-such-package")
+    result = run(mini_project.project, "13_model", "quick")
+    assert result.records[0]["outcome"] == "unavailable"
+    assert compute_key(mini_project.project, "13_model", "quick").digests["packages"] == {"no-such-package": None}
+    may_miss("numpy")  # with it here, the same notebook has another key, and no excuse
+    with pytest.raises(BrokenRun, match="although numpy is here in full"):
+        run(mini_project.project, "13_model", "quick")
 
 
 def test_a_line_that_is_json_but_no_record_is_refused(mini_project):

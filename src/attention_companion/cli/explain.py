@@ -11,6 +11,7 @@ PARTS = {
     "parameters": "the parameters",
     "source": "source file",
     "data": "data set",
+    "packages": "package",
     "constraints": "the pinned versions (constraints.txt)",
     "harness": "the code that runs notebooks",
 }

@@ -115,18 +115,19 @@ def _check_kernel(kernel: dict[str, Any], order: Order, where: str) -> None:
 
 
 def _check_left_out(records: list[dict[str, Any]], order: Order, where: str) -> None:
-    """Nothing is "not checked: data unavailable" under a key that says that all its data are whole.
+    """Nothing is "not checked: data unavailable" under a key that says that all its data and packages are here.
 
     Such a result would stay for good: the data a run could not read are no part of what its key can see.
     """
     left_out = [record for record in records if record.get("outcome") == "unavailable"]
     kinds = {name: data["kind"] for name, data in order.key.digests["data"].items()}
-    if left_out and all(kind == "full" for kind in kinds.values()):
+    packages = order.key.digests.get("packages", {})
+    if left_out and all(kind == "full" for kind in kinds.values()) and None not in packages.values():
         listed = ", ".join(sorted({str(record.get("tag")) for record in left_out}))
         raise BrokenRun(
             f"{where}: {listed} could not be checked ({left_out[0].get('checked_range')}) although "
-            f"{', '.join(kinds) or 'every data set'} is here in full. `companion data fetch` reads the cache through "
-            "and mends it; then run again."
+            f"{', '.join([*kinds, *packages]) or 'every data set'} is here in full. `companion data fetch` reads the "
+            "cache through and mends it; then run again."
         )
 
 

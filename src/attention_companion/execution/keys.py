@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +79,18 @@ def compute_key(
             name: {"digest": stamps[name]["digest"], "kind": stamps[name]["kind"]} for name in sorted(spec.data)
         },
     }
+    if spec.packages:
+        digests["packages"] = {name: installed_version(name) for name in sorted(spec.packages)}
     whole = {"schema": SCHEMA, "name": notebook, "profile": profile, **digests}
     return ResultKey(hashlib.sha256(canonical(whole)).hexdigest()[:KEY_LENGTH], digests, values)
+
+
+def installed_version(package: str) -> str | None:
+    """The version of an installed package, None where it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def canonical(value: Any) -> bytes:

@@ -19,7 +19,7 @@ import yaml
 MARKER = Path("notebooks") / "notebooks.yml"
 ROOT_VARIABLE = "ATTENTION_COMPANION_ROOT"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_KEYS = {"name", "part", "data", "profiles"}
+_KEYS = {"name", "part", "data", "packages", "profiles"}
 RESERVED_PROFILES = frozenset({"custom", "data", "failed"})
 
 
@@ -51,6 +51,8 @@ class NotebookSpec:
     profiles: Mapping[str, Mapping[str, Any]]
     source: Path
     """The MyST text, which is what runs."""
+    packages: tuple[str, ...] = ()
+    """Installed packages that may be missing: what needs them then says that it could not be checked."""
 
     @property
     def paired(self) -> Path:
@@ -172,6 +174,9 @@ def _spec(entry: Any, root: Path, path: Path) -> NotebookSpec:
     data = entry.get("data", [])
     if not isinstance(data, list) or not all(isinstance(item, str) for item in data):
         raise ProjectError(f"{where}: data must be a list of data set names, got {data!r}")
+    packages = entry.get("packages", [])
+    if not isinstance(packages, list) or not all(isinstance(item, str) for item in packages):
+        raise ProjectError(f"{where}: packages must be a list of packages' names, got {packages!r}")
     profiles = entry.get("profiles")
     if not isinstance(profiles, dict) or not profiles:
         raise ProjectError(f"{where}: profiles must map at least one profile to its overrides ({{}} for none)")
@@ -181,4 +186,4 @@ def _spec(entry: Any, root: Path, path: Path) -> NotebookSpec:
         if not isinstance(overrides, dict):
             raise ProjectError(f"{where}: profile {profile!r} must map parameters to values, got {overrides!r}")
     frozen = MappingProxyType({key: MappingProxyType(dict(value)) for key, value in profiles.items()})
-    return NotebookSpec(name, part, tuple(data), frozen, root / "notebooks" / f"{name}.md")
+    return NotebookSpec(name, part, tuple(data), frozen, root / "notebooks" / f"{name}.md", tuple(packages))
