@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.torch_free
 
 COMMANDS = [
-    ("list",), ("run",), ("check",), ("accept",), ("claim",), ("data",), ("data", "fetch"), ("data", "verify"),
-    ("doctor",),
+    ("list",), ("run",), ("check",), ("accept",), ("claim",), ("simulate",), ("data",), ("data", "fetch"),
+    ("data", "verify"), ("doctor",),
 ]  # fmt: skip
 HELP_SECONDS = 0.5
 

@@ -1,4 +1,4 @@
-"""The console command ``companion``: list, run, check, accept, claim, data, doctor.
+"""The console command ``companion``: list, run, check, accept, claim, simulate, data, doctor.
 
 Nothing imports this package but the console script. Each command imports what it needs when it is called, so that
 ``companion --help`` answers at once.

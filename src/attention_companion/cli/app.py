@@ -152,6 +152,50 @@ def claim(
     claims.show(_project(), tag, profile)
 
 
+@app.command()
+@one_line
+def simulate(
+    weights: Annotated[Path, typer.Argument(help="A .npz or .safetensors file with the layer, and X.")],
+    layout: Annotated[
+        str, typer.Option("--layout", help="positional, paper, constant or universal.", metavar="NAME")
+    ] = "positional",
+    arithmetic: Annotated[
+        str, typer.Option("--arithmetic", help="float64, or ball for rigorous enclosures.", metavar="KIND")
+    ] = "float64",
+    bits: Annotated[int, typer.Option("--bits", help="Working precision of balls.")] = 200,
+    heads: Annotated[
+        int | None, typer.Option("--heads", help="How many heads the projections hold (1).")
+    ] = None,
+    head: Annotated[
+        list[int] | None, typer.Option("--head", help="Only this head, from 0, without W_O; may be repeated.")
+    ] = None,
+    prefix: Annotated[str, typer.Option("--prefix", help="Stands before the names of the layer's tensors.")] = "",
+    given: Annotated[Path | None, typer.Option("--input", help="A file with X, if not in the first.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write U and T to this .npz file.")] = None,
+    memory: Annotated[float, typer.Option("--memory", help="Refuse what needs more GB than this.")] = 8.0,
+) -> None:
+    """Run your own attention layer through the compiled simulator, and compare with the layer itself.
+
+    The file holds X (n, d) and either A (d, d) and V (d, d_v), one or one a head, with W_O if you like; or W_Q, W_K,
+    W_V, W_O with biases b_Q, ... (x W + b); or an attention layer's tensors as PyTorch stores them (query.weight,
+    q_proj.weight, in_proj_weight, ...). Biases become a constant coordinate of X, and 1/sqrt(d_k) goes into A.
+
+    Examples:
+
+      companion simulate weights.npz
+
+      companion simulate weights.npz --layout constant --arithmetic ball
+
+      companion simulate model.safetensors --prefix encoder.layer.0. --heads 12 --head 3 --input x.npz
+    """
+    from attention_companion.cli import simulate as command
+
+    asked = command.Asked(
+        layout, arithmetic, bits, heads, tuple(head or ()), prefix, given, out, memory
+    )
+    command.simulate(weights, asked)
+
+
 @data_app.callback()
 @one_line
 def data(context: typer.Context) -> None:
