@@ -96,25 +96,35 @@ def test_depths_of_what_is_no_simulator_are_refused(monkeypatch):
         sizes.depths("positional", [Shape(1, 1, 1)])
 
 
+#: Functions that open layers: ``block`` itself, and the helpers that do so for their callers.
+OPENERS = {"block", "_multiply", "_softmax", "_guard", "_output"}
+LOOPS = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def layers_opened(source):
+    """Lines of calls that open layers: all, and those inside a loop or a comprehension."""
+    tree = ast.parse(source)
+
+    def lines(node):
+        calls = (c for c in ast.walk(node) if isinstance(c, ast.Call))
+        return [c.lineno for c in calls if getattr(c.func, "attr", getattr(c.func, "id", "")) in OPENERS]
+
+    loops = [node for node in ast.walk(tree) if isinstance(node, LOOPS)]
+    return lines(tree), [line for loop in loops for line in lines(loop)]
+
+
 @pytest.mark.parametrize("name", ["positional", "paper", "constant"])
-def test_no_block_is_opened_in_a_loop(name):
-    """The argument of the chapter for all shapes: each builder opens its layers at fixed places of its text."""
+def test_no_layer_is_opened_in_a_loop(name):
+    """The chapter's argument for all shapes: each builder opens its layers at fixed places of its text."""
     module = importlib.import_module(f"attention_companion.simulator.layout_{name}")
-    tree = ast.parse(inspect.getsource(module))
-    # _multiply and _softmax, _guard and _output open blocks for their callers, which are held to the same.
-    openers = {"block", "_multiply", "_softmax", "_guard", "_output"}
-
-    def opens(node):
-        return [
-            c.lineno
-            for c in ast.walk(node)
-            if isinstance(c, ast.Call) and getattr(c.func, "attr", getattr(c.func, "id", "")) in openers
-        ]
-
-    loops = [node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While | ast.comprehension)]
-    assert loops
-    assert len(opens(tree)) >= 3
-    assert not [line for loop in loops for line in opens(loop)]
+    opened, in_loops = layers_opened(inspect.getsource(module))
+    assert len(opened) >= 3
+    assert not in_loops
+    looped = importlib.import_module(
+        "attention_companion.simulator.experiments.sizes_machines"
+    ).looped_product
+    assert layers_opened(inspect.getsource(looped))[1], "the loop of the control is not seen"
+    assert layers_opened("[w.block() for c in range(d)]")[1]
 
 
 def test_applied_once_notices_a_layer_too_many():
