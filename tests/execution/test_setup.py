@@ -114,6 +114,25 @@ def test_the_tests_extra_is_added_once_and_kept(installed):
     assert "installing .[test]" in _setup(installed, "book").stderr
 
 
+def test_the_optional_extra_is_tried_once_and_its_failure_fails_nothing(project):
+    """The stand-in's own wheel asks for a package that no index here has, but only with the optional extra."""
+    backend = project / "backend.py"
+    asks = '"Provides-Extra: test\\nProvides-Extra: models\\nRequires-Dist: no-such-package; extra == \'models\'\\n"'
+    backend.write_text(backend.read_text().replace('"Provides-Extra: test\\n"', asks))
+    done = _setup(project)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().endswith("python")
+    assert ".[models] could not be installed" in done.stderr
+    stamp = project / ".venv" / ".companion-stamp"
+    assert json.loads(stamp.read_text())["optional"] is False
+    assert _setup(project).stderr == ""  # not tried at every build
+    assert "could not be installed" in _setup(project, "models").stderr
+    backend.write_text(backend.read_text().replace("Requires-Dist: no-such-package; extra == 'models'\\n", ""))
+    assert "could not" not in _setup(project, "models").stderr
+    assert json.loads(stamp.read_text()) | {"digest": ""} == {"digest": "", "extras": [], "optional": True}
+    assert _setup(project, "models").stderr == ""
+
+
 def test_an_interrupted_installation_is_done_over(installed):
     (installed / ".venv" / ".companion-stamp").unlink()
     (installed / ".venv" / ".companion-started").touch()

@@ -152,7 +152,8 @@ def check_size(layer: Merged, asked: Asked) -> None:
         raise UsageError(
             f"too large: layout {asked.layout} for n = {shape.n}, d = {shape.d}, d_v = {shape.d_v}, {shape.heads} "
             f"head(s) is a sequence of {need.length:,} tokens and needs about {console.size(need.bytes)}, more than "
-            f"--memory {asked.memory:g} (GB). Choose one head (--head 0), fewer rows of X, another --layout, or raise --memory."
+            f"--memory {asked.memory:g} (GB). Choose one head (--head 0), fewer rows of X, another --layout, or raise "
+            "--memory."
         )
 
 
