@@ -137,8 +137,10 @@ def test_the_running_environment_has_the_pinned_versions() -> None:
         canonicalize_name(distribution.name): Version(distribution.version)
         for distribution in metadata.distributions()
     }
-    # What pyproject names must be there at all (torch excepted: the torch-free tests run without it) ...
-    needed = {canonicalize_name(requirement.name) for requirement in wanted()} - {"torch"}
+    # What pyproject names must be there at all (excepted: torch, for the torch-free tests run without it, and the
+    # optional model, without which everything else goes on) ...
+    optional = {canonicalize_name(Requirement(line).name) for line in PROJECT["optional-dependencies"]["models"]}
+    needed = {canonicalize_name(requirement.name) for requirement in wanted()} - {"torch"} - optional
     assert needed - set(installed) == set(), "run `make book`, or pip install -c constraints.txt -e '.[test]'"
     # ... and whatever the constraints name must be at their version. pip and its tools are not in the constraints'
     # sense part of the environment: each virtual environment brings its own.

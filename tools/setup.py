@@ -143,7 +143,7 @@ def fill(venv: Path, extras: frozenset[str]) -> None:
 
 def add_optional(venv: Path) -> bool:
     """Install the optional extra into .venv; whether it could be had. That it cannot is no error, and is said."""
-    say(f"setup: installing the optional .[{OPTIONAL}] (150 MB; the book is built without it as well)")
+    say(f"setup: installing the optional .[{OPTIONAL}] (320 MB on disk; the book is built without it as well)")
     try:
         run([str(venv / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", *HASTE,
              "-c", "constraints.txt", "-e", f".[{OPTIONAL}]"], venv)

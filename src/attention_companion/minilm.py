@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,8 +120,12 @@ def by_library(where: Path) -> Answers:
     if importlib.util.find_spec("transformers") is None:
         raise ModelUnavailable(f"the library transformers is not installed: {MEND}")
     import torch
-    from transformers import BertModel
-    from transformers.utils import logging
+
+    with warnings.catch_warnings():
+        # Its progress bars look for widgets of a notebook when they are imported; none are shown.
+        warnings.filterwarnings("ignore", message="IProgress not found")
+        from transformers import BertModel
+        from transformers.utils import logging
 
     logging.disable_progress_bar()
     model = BertModel.from_pretrained(str(where), local_files_only=True, attn_implementation="eager")

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from .shape import Shape
 
 BYTES_A_PAIR = 45
-BYTES_A_TOKEN = {"positional": 110, "paper": 110, "constant": 650, "universal": 900}
+#: Numbers of the position table, which the columns under construction double.
+BYTES_A_POSITION = 16
+BYTES_A_TOKEN = {"positional": 10, "paper": 10, "constant": 300, "universal": 500}
 #: Balls and rationals are objects; so much larger is a cell with its share of the rest.
 OBJECTS = 8
 
@@ -41,15 +43,17 @@ def estimate(shape: Shape, layout: str, objects: bool = False) -> Estimate:
         tokens += [h * n * d, h * n * d_v, h * n * n]
         pairs = 2 * d * (h * n * d + h * n * d_v + h * n * n) + 2 * n * joined
         pairs += 2 * shape.joined * results if with_output else 0
+        columns = 12
     elif layout == "paper":
         tokens += [h * n * d, h * n * d_v, h * n * n, d, n, shape.joined]
         # One head for each entry of a product, asked by every token that holds one.
         pairs = sum((h * size) ** 2 for size in (n * d, n * d_v, n * n, n * d_v)) + h * n * d * (d + d_v + n)
         pairs += results**2 if with_output else 0
+        columns = n + h * (d + d_v + 2 * n)
     else:
         tokens += [h * n * d * d, h * n * d_v * d, h * n * n * d, h * n * n, n * joined]
         tokens += [results * shape.joined] if with_output else []
-        pairs = 0
+        pairs, columns = 0, 24
     length = 1 + max(tokens)
-    size = BYTES_A_PAIR * pairs + BYTES_A_TOKEN[layout] * length
+    size = BYTES_A_PAIR * pairs + (BYTES_A_TOKEN[layout] + BYTES_A_POSITION * columns) * length
     return Estimate(length, pairs, size * (OBJECTS if objects else 1))
