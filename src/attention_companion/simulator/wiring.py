@@ -44,6 +44,7 @@ class Wiring:
         self._columns: list[npt.NDArray[np.int64]] = []
         self._column_at: dict[int, Name] = {}
         self._column_of: dict[bytes, Name] = {}
+        self._flags: dict[bytes, tuple[Name, Name]] = {}
         self._squares: dict[Name, npt.NDArray[np.int64]] = {}
         self._data: dict[Name, None] = {}
         self._blocks: list[tuple[list[tuple[Any, Any, Any]], list[list[tuple[str, Name, Any, Any]]]]] = []
@@ -116,10 +117,12 @@ class Wiring:
         self, target: Name, source: Name, token: int, members: npt.NDArray[np.bool_], weight: Fraction | int
     ) -> None:
         """A head for one token: there target += weight x mean of the source over members; elsewhere BOS is read."""
-        inside = self.column(members.astype(np.int64))
-        others = ~members
-        others[0] = False
-        outside = self.column(others.astype(np.int64))
+        flags = members.tobytes()
+        if flags not in self._flags:
+            others = ~members
+            others[0] = False
+            self._flags[flags] = (self.column(members.astype(np.int64)), self.column(others.astype(np.int64)))
+        inside, outside = self._flags[flags]
         own, square = self.column(self.token), self.squares(self.token)
         query = {square: -1, own: 2 * token, self.one: Fraction(1, 2) - token**2}
         self._blocks[-1][0].append(
