@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import exp, inf, sqrt
 from typing import Any
 
@@ -61,7 +62,7 @@ class Pieces:
             (self.values[k + 1] - self.values[k]) / (self.nodes[k + 1] - self.nodes[k])
             for k in range(self.count)
         ]
-        changes = [slopes[0], *(after - before for before, after in zip(slopes, slopes[1:], strict=False))]
+        changes = [slopes[0], *(after - before for before, after in pairwise(slopes))]
         return list(zip(changes, self.nodes, strict=False))
 
     def __call__(self, x: Any) -> npt.NDArray[np.float64]:
@@ -108,9 +109,7 @@ def reciprocal_pieces(low: float, high: float, pieces: int) -> Pieces:
     _check_interval(low, high, 0.0)
     inner = [Fraction(low * (high / low) ** (k / count)) for k in range(1, count)]
     nodes = (Fraction(low), *inner, Fraction(high))
-    gaps = [
-        (1 / sqrt(a) - 1 / sqrt(b)) ** 2 for a, b in zip(map(float, nodes), map(float, nodes[1:]), strict=False)
-    ]
+    gaps = [(1 / sqrt(a) - 1 / sqrt(b)) ** 2 for a, b in pairwise(map(float, nodes))]
     return Pieces(nodes, tuple(1 / t for t in nodes), upward(max(gaps) + SLACK / low))
 
 
@@ -152,7 +151,9 @@ def division_error(pieces: int, bound: float = 1.0, low: float = 0.5, high: floa
 
 def _check_interval(low: float, high: float, least: float) -> None:
     if not (least <= low < high < (700.0 if least else inf)):
-        raise ValueError(f"the interval is [{low:.6g}, {high:.6g}]; expected low < high, within exp's range in float64")
+        raise ValueError(
+            f"the interval is [{low:.6g}, {high:.6g}]; expected low < high, within exp's range in float64"
+        )
 
 
 def _inside(values: Any, low: float, high: float, name: str) -> npt.NDArray[np.float64]:
@@ -160,7 +161,7 @@ def _inside(values: Any, low: float, high: float, name: str) -> npt.NDArray[np.f
     outside: Sequence[float] = array[~((array >= low) & (array <= high))].ravel().tolist()
     if outside:
         raise ValueError(
-            f"{name} holds {outside[0]:.6g}, outside the box [{low:.6g}, {high:.6g}]; the error is bounded inside only: "
-            "choose a larger box"
+            f"{name} holds {outside[0]:.6g}, outside the box [{low:.6g}, {high:.6g}]; the error is bounded inside "
+            "only: choose a larger box"
         )
     return array

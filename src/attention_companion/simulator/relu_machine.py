@@ -66,9 +66,7 @@ class _Known:
 
     def times(self, weight: Fraction) -> _Known:
         w = float(weight)
-        exact, near = (
-            sorted((w * end[0], w * end[1])) for end in (self.exact, self.near)
-        )
+        exact, near = (sorted((w * end[0], w * end[1])) for end in (self.exact, self.near))
         return _Known(_wider(*exact), _wider(*near), upward(abs(w) * self.error))
 
 
@@ -108,7 +106,9 @@ class _Compiler:
         for wanted in (np.ones_like(tokens), tokens, tokens**2):
             at = [p for p in range(columns.shape[1]) if np.array_equal(columns[:, p], wanted)]
             if not at:
-                raise ValueError("the machine's position table lacks a column of ones, of token numbers or their squares")
+                raise ValueError(
+                    "the position table lacks a column of ones, of token numbers or of their squares"
+                )
             found.append(1 + at[0])
         self.one, self.token, self.square = found
 
@@ -121,7 +121,12 @@ class _Compiler:
             self.blocks.append(Block(heads))
         old = self.machine
         return Machine(
-            tuple(self.blocks), self.width, old.positions, old.input_tokens, old.output_tokens, old.output_channel
+            tuple(self.blocks),
+            self.width,
+            old.positions,
+            old.input_tokens,
+            old.output_tokens,
+            old.output_channel,
         )
 
     def _attend(self, heads: tuple[Head, ...]) -> None:
@@ -152,7 +157,9 @@ class _Compiler:
             if operation.kind == "division":
                 channel = self._new_channel()
                 below = self._form(operation.right)
-                self.known[channel] = self._reciprocal(operation.right, below, first, inverses.setdefault(channel, {}))
+                self.known[channel] = self._reciprocal(
+                    operation.right, below, first, inverses.setdefault(channel, {})
+                )
                 quotients.append((operation.target, operation.left, channel))
                 continue
             sum_of = sums.setdefault(operation.target, {})
@@ -161,7 +168,7 @@ class _Compiler:
             elif operation.kind == "exp":
                 known = self._exp(operation.left, first, sum_of)
             else:
-                raise ValueError(f"the machine holds the operation {operation.kind!r}; expected product, exp or division")
+                raise ValueError(f"the machine holds {operation.kind!r}; expected product, exp or division")
             gained[operation.target] = gained.get(operation.target, ZERO) + known
         self.blocks.append(Block(heads, (tuple(first),)))
         if quotients:
@@ -179,7 +186,9 @@ class _Compiler:
         one = Fraction(1)
         value = {(target, source): w for target, form in sums.items() for source, w in form.items() if w}
         return Head(
-            {(0, self.token): one, (1, self.one): one}, {(0, self.token): 2 * one, (1, self.square): -one}, value
+            {(0, self.token): one, (1, self.one): one},
+            {(0, self.token): 2 * one, (1, self.square): -one},
+            value,
         )
 
     def _new_channel(self) -> int:
@@ -187,14 +196,21 @@ class _Compiler:
         return self.width - 1
 
     def _relus(
-        self, function: Pieces, form: Form, scale: Fraction, into: list[Operation], sum_of: dict[int, Fraction]
+        self,
+        function: Pieces,
+        form: Form,
+        scale: Fraction,
+        into: list[Operation],
+        sum_of: dict[int, Fraction],
     ) -> None:
         """scale x function(form): its ReLUs into a stage, their factors and the constant into a sum."""
         sum_of[self.one] = sum_of.get(self.one, Fraction(0)) + scale * function.values[0]
         for change, node in function.relus():
             channel = self._new_channel()
             shifted = {**form, self.one: form.get(self.one, Fraction(0)) - node}
-            into.append(Operation("relu", channel, {c: w for c, w in shifted.items() if w} or {self.one: Fraction(0)}))
+            into.append(
+                Operation("relu", channel, {c: w for c, w in shifted.items() if w} or {self.one: Fraction(0)})
+            )
             sum_of[channel] = scale * change
 
     def _product(self, left: Form, right: Form, into: list[Operation], sum_of: dict[int, Fraction]) -> _Known:
@@ -210,7 +226,9 @@ class _Compiler:
         chord = upward(float(b * c) * square.error)
         low, high = _products(x.near, y.near)
         carried = _size(x.exact) * y.error + _size(y.exact) * x.error + x.error * y.error
-        return _Known(_products(x.exact, y.exact), _wider(low - chord, high + chord), upward(chord + upward(carried)))
+        return _Known(
+            _products(x.exact, y.exact), _wider(low - chord, high + chord), upward(chord + upward(carried))
+        )
 
     def _exp(self, form: Form, into: list[Operation], sum_of: dict[int, Fraction]) -> _Known:
         x = self._form(form)
@@ -219,10 +237,14 @@ class _Compiler:
         self._relus(function, form, Fraction(1), into, sum_of)
         carried = exp(max(high, x.exact[1])) * x.error
         return _Known(
-            _wider(exp(x.exact[0]), exp(x.exact[1])), _wider(exp(low), exp(high)), upward(function.error + upward(carried))
+            _wider(exp(x.exact[0]), exp(x.exact[1])),
+            _wider(exp(low), exp(high)),
+            upward(function.error + upward(carried)),
         )
 
-    def _reciprocal(self, form: Form, x: _Known, into: list[Operation], sum_of: dict[int, Fraction]) -> _Known:
+    def _reciprocal(
+        self, form: Form, x: _Known, into: list[Operation], sum_of: dict[int, Fraction]
+    ) -> _Known:
         (low, high), below = x.near, x.exact[0]
         if low <= 0 or below <= 0:
             raise ValueError(
@@ -234,7 +256,9 @@ class _Compiler:
         self._relus(function, form, Fraction(1), into, sum_of)
         carried = x.error / (low * below)
         return _Known(
-            _wider(1 / x.exact[1], 1 / below), _wider(1 / high, 1 / low), upward(function.error + upward(carried))
+            _wider(1 / x.exact[1], 1 / below),
+            _wider(1 / high, 1 / low),
+            upward(function.error + upward(carried)),
         )
 
 
@@ -254,5 +278,3 @@ def relu_encoder(encoder: Encoder, box: Any, pieces: int, *, exp_pieces: int | N
     machine = compiler.run()
     made = Encoder(machine, encoder.shape, f"{encoder.layout}, ReLU only")
     return ReluEncoder(made, compiler.known[machine.output_channel].error, limit, count)
-
-
