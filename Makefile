@@ -20,7 +20,7 @@ OPTIONS = $(if $(CORES),--cores $(CORES)) $(if $(CLUSTER),--cluster "$(CLUSTER)"
 
 .DEFAULT_GOAL := book
 # book/ is also a folder.
-.PHONY: book full figures test test-slow lint pair serve clean constraints
+.PHONY: book full figures test test-slow lint pair serve clean constraints models
 
 book:
 	@$(BOOK_PYTHON) && $(ENGINE) book $(OPTIONS)
@@ -57,6 +57,10 @@ serve: book
 # Products only; the environment and the data in the user's cache stay.
 clean:
 	rm -rf _build results .snakemake
+
+# The optional model for the chapter on a trained layer, where it could not be had when the environment was made.
+models:
+	@python3 tools/setup.py models
 
 # Exact versions for every platform and Python 3.11-3.13. Needs uv; run it to take newer versions, then `make test`.
 constraints:

