@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-TARGETS = {"book", "test", "test-slow", "full", "figures", "serve", "clean", "pair", "lint", "constraints"}
+TARGETS = {
+    "book", "test", "test-slow", "full", "figures", "serve", "clean", "pair", "lint", "constraints", "models",
+}  # fmt: skip
 
 
 def _text() -> str:
