@@ -192,3 +192,10 @@ def nbformat_cell(source: str):
     import nbformat
 
     return nbformat.v4.new_code_cell(source)
+
+
+def test_a_negative_seed_is_refused_by_name():
+    seeds = [Parameter("seed", "int", 7, ""), Parameter("shift", "int", 0, "")]
+    assert resolve(seeds, {"seed": 0, "shift": -1}) == {"seed": 0, "shift": -1}
+    with pytest.raises(ParameterError, match=r"parameter 'seed': -1 is negative; give a whole number of at least 0"):
+        resolve(seeds, {"seed": -1})

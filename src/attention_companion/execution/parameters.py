@@ -75,7 +75,7 @@ def resolve(parameters: Sequence[Parameter], *overrides: Mapping[str, Any]) -> d
     Raises
     ------
     ParameterError
-        For an unknown name or a value of another type; the message lists the valid parameters.
+        For an unknown name, a value of another type (the message lists the valid parameters), or a negative seed.
     """
     known = {parameter.name: parameter for parameter in parameters}
     values = {name: parameter.default for name, parameter in known.items()}
@@ -87,6 +87,9 @@ def resolve(parameters: Sequence[Parameter], *overrides: Mapping[str, Any]) -> d
                 values[name] = coerce(value, known[name].type)
             except ParameterError as error:
                 raise ParameterError(f"parameter {name!r}: {error}.{_listing(parameters)}") from error
+    # Every notebook gives its seed to numpy, whose own message names neither the parameter nor the value.
+    if isinstance(values.get("seed"), int) and values["seed"] < 0:
+        raise ParameterError(f"parameter 'seed': {values['seed']} is negative; give a whole number of at least 0.")
     return values
 
 

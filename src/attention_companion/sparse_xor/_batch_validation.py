@@ -59,9 +59,31 @@ def read_problem(embeddings: Any, theta: Any, theta_tilde: Any, pairs: Any) -> P
     return Problem(rows, queries, read, batch)
 
 
+def read_weights(
+    gamma: Any, gamma_tilde: Any, pairs: Any
+) -> tuple[FloatArray, FloatArray, npt.NDArray[np.int64]]:
+    """Read the weights (..., d) of both heads and their pairs (..., 2), whose batch axes broadcast."""
+    raw = {"gamma": _numeric_array(gamma, "gamma"), "gamma_tilde": _numeric_array(gamma_tilde, "gamma_tilde")}
+    dtype = np.result_type(*(_working_dtype(array, name) for name, array in raw.items()))
+    first, second = (_as_float(array, dtype, name) for name, array in raw.items())
+    if first.ndim < 1 or second.ndim < 1 or first.shape[-1] != second.shape[-1] or first.shape[-1] < 2:
+        raise ValueError(
+            f"gamma has shape {first.shape} and gamma_tilde {second.shape}; expected (..., d) with one d >= 2 for both"
+        )
+    read = read_pairs(pairs, first.shape[-1])
+    try:
+        np.broadcast_shapes(first.shape[:-1], second.shape[:-1], read.shape[:-1])
+    except ValueError:
+        raise ValueError(
+            f"the batch axes do not broadcast: gamma {first.shape}, gamma_tilde {second.shape}, pairs {read.shape}; "
+            "all axes before the last must be equal or 1"
+        ) from None
+    return first, second, read
+
+
 def read_pairs(pairs: Any, d: int) -> npt.NDArray[np.int64]:
     """Read pairs (..., 2) of distinct positions 0..d-1."""
-    array = np.asarray(pairs)
+    array = _array_without_bools(pairs, "pairs", "integers, shape (..., 2)")
     if array.dtype == bool or not np.issubdtype(array.dtype, np.integer):
         raise TypeError(f"pairs has dtype {array.dtype}; give integers, shape (..., 2)")
     if array.ndim < 1 or array.shape[-1] != 2:
@@ -82,7 +104,7 @@ def read_pairs(pairs: Any, d: int) -> npt.NDArray[np.int64]:
 
 def read_rates(rates: Any, dtype: np.dtype[Any], *, limit_allowed: bool) -> FloatArray:
     """Read learning rates (...), each >= 0 and, unless the limit is allowed, finite."""
-    array = np.asarray(rates)
+    array = _array_without_bools(rates, "learning rates", "real numbers")
     if array.dtype == bool or not (
         np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)
     ):
@@ -100,6 +122,19 @@ def read_rates(rates: Any, dtype: np.dtype[Any], *, limit_allowed: bool) -> Floa
     if (large & ~endless).any():
         raise ValueError(f"learning rates hold {array[large & ~endless][0]}, too large for {dtype}")
     return array.astype(dtype)
+
+
+def _array_without_bools(values: Any, name: str, expected: str) -> npt.NDArray[Any]:
+    """np.asarray with an error that says more; beside numbers numpy would read True as 1."""
+    try:
+        array = np.asarray(values)
+        if not isinstance(values, np.ndarray):
+            for entry in np.asarray(values, dtype=object).flat:
+                if isinstance(entry, bool | np.bool_):
+                    raise TypeError(f"{name} holds {entry!r}; give {expected}")
+    except ValueError:
+        raise ValueError(f"{name} is {values!r}, of unequal lengths; give {expected}") from None
+    return array
 
 
 def read_steps(steps: Any, stop_below: Any) -> tuple[int, float | None]:

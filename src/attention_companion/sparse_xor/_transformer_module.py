@@ -30,7 +30,10 @@ class SparseXorTransformer(nn.Module):
     def __init__(self, embeddings: FloatArray, theta: FloatArray, theta_tilde: FloatArray) -> None:
         super().__init__()
         d, m = embeddings.shape
-        rows = torch.tensor(embeddings)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = m**0.5 * (embeddings @ np.stack([theta, theta_tilde], axis=1))
+        # torch reads no negative strides.
+        rows = torch.tensor(np.ascontiguousarray(embeddings))
         # The layer fills its weights at random first; the caller's random numbers are not to move by that.
         with torch.random.fork_rng(devices=[]):
             self.attention = nn.MultiheadAttention(
@@ -43,7 +46,7 @@ class SparseXorTransformer(nn.Module):
             weights.v_proj_weight.zero_()
             weights.out_proj.weight.copy_(torch.eye(HEADS * m, dtype=rows.dtype))
             for head, query in enumerate((theta, theta_tilde)):
-                weights.q_proj_weight[head * m : (head + 1) * m, 0] = m**0.5 * torch.tensor(query)
+                weights.q_proj_weight[head * m : (head + 1) * m, 0] = m**0.5 * torch.tensor(query.copy())
                 weights.v_proj_weight[head * m, 0] = 1
             if not weights.q_proj_weight.isfinite().all():
                 largest = max(abs(theta).max(), abs(theta_tilde).max())
@@ -51,6 +54,11 @@ class SparseXorTransformer(nn.Module):
                     f"sqrt(m) = {m**0.5:g} times a query as large as {largest} exceeds {embeddings.dtype}; "
                     "use smaller queries"
                 )
+        if not np.isfinite(scores).all():
+            raise OverflowError(
+                f"scores of embeddings as large as {abs(embeddings).max()} and queries as large as "
+                f"{max(abs(theta).max(), abs(theta_tilde).max())} exceed {embeddings.dtype}; scale one of them down"
+            )
         self.register_buffer("positions", torch.cat([rows.new_zeros(1, m), rows]))
         self.register_buffer("cls", torch.eye(HEADS * m, dtype=rows.dtype)[0].clone())
         self.register_buffer("hidden", torch.arange(d + 1) == 0)
@@ -102,13 +110,15 @@ class SparseXorTransformer(nn.Module):
                 raise ValueError("x has rows of unequal lengths; give a batch of shape (n, d)") from None
             if array.dtype.kind not in "iuf":
                 raise TypeError(f"x has dtype {array.dtype}; give the numbers -1 and +1")
-            x = torch.tensor(array)
+            x = torch.tensor(np.array(array, dtype=array.dtype.newbyteorder("="), order="C"))
         if x.dtype == torch.bool or x.is_complex():
             raise TypeError(f"x has dtype {x.dtype}; give the numbers -1 and +1")
         if x.ndim != 2 or x.shape[1] != d:
             raise ValueError(f"x has shape {tuple(x.shape)}; expected (n, {d}), one row an input of {d} bits")
-        wrong = (x != 1) & (x != -1)  # also where x is NaN
+        # Beside unsigned integers torch would read -1 as their largest number.
+        bits = x if x.is_floating_point() else x.to(torch.float64)
+        wrong = (bits != 1) & (bits != -1)  # also where x is NaN
         if wrong.any():
             row, column = (int(i) for i in wrong.nonzero()[0])
             raise ValueError(f"x[{row}, {column}] is {x[row, column].item()}; every bit is -1 or +1")
-        return x.to(self.positions)
+        return bits.to(self.positions)

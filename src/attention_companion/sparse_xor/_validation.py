@@ -116,6 +116,8 @@ def require_finite(array: FloatArray, name: str) -> None:
     # Minimum and maximum propagate NaN and need no mask.
     if not array.size or (np.isfinite(array.min()) and np.isfinite(array.max())):
         return
+    if not array.ndim:
+        raise ValueError(f"{name} is {array}; every entry must be finite")
     step = max(1, 2**20 // max(1, array[0].size))
     for first in range(0, len(array), step):
         bad = np.argwhere(~np.isfinite(array[first : first + step]))

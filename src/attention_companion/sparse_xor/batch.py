@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._batch_validation import Problem, read_problem, read_rates, read_steps
+from ._batch_validation import Problem, read_problem, read_rates, read_steps, read_weights
 from ._validation import FloatArray
 from .kinds import read_attention, score_gradient_of, weights_of_scores
 from .step import SPECIALISED_AT
@@ -97,7 +97,7 @@ def step_batch(
     Returns
     -------
     Heads
-        with the broadcast batch shape. A query that leaves the dtype is an OverflowError.
+        with the broadcast batch shape. A query or a score that leaves the dtype is an OverflowError.
 
     Raises TypeError or ValueError for wrong dtypes, shapes, pairs, rates or kinds, and values that are not finite.
 
@@ -106,7 +106,7 @@ def step_batch(
     kind = read_attention(attention)
     problem = read_problem(embeddings, theta, theta_tilde, pairs)
     rates = read_rates(learning_rates, problem.rows.dtype, limit_allowed=kind == "softmax")
-    scores = _scores(problem.rows, problem.queries)
+    scores = _finite_scores(problem.rows, problem.queries)
     with np.errstate(over="ignore", invalid="ignore"):
         gradient = _gradient(problem, scores, kind)
         finite = np.where(np.isfinite(rates), rates, 0)[..., np.newaxis, np.newaxis]
@@ -116,11 +116,13 @@ def step_batch(
             f"a learning rate of up to {rates[np.isfinite(rates)].max(initial=0)} moves a query beyond "
             f"{problem.rows.dtype}; use smaller rates or embeddings"
         )
-    weights = weights_of_scores(_scores(problem.rows, moved), kind)
+    weights = weights_of_scores(_finite_scores(problem.rows, moved), kind)
     if np.isinf(rates).any():
         limit = np.isinf(rates)[..., np.newaxis, np.newaxis]
         moved = np.where(limit, -gradient, moved)
-        weights = np.where(limit, _limit_weights(scores, -_scores(problem.rows, gradient)), weights)
+        # A power of two taken out of each gradient changes no comparison and keeps the growths inside the dtype.
+        unit = np.ldexp(gradient, -np.frexp(np.abs(gradient).max(axis=-1, keepdims=True))[1])
+        weights = np.where(limit, _limit_weights(scores, -_finite_scores(problem.rows, unit)), weights)
     return Heads(moved[..., 0, :], moved[..., 1, :], weights[..., 0, :], weights[..., 1, :])
 
 
@@ -182,13 +184,25 @@ def train(
 
 
 def batch_loss(gamma: FloatArray, gamma_tilde: FloatArray, pairs: Any) -> FloatArray:
-    """E[(f(x) - y)^2] for weights (..., d) and pairs (..., 2): equation (1) of ``loss``, one number an element."""
-    return _loss(np.asarray(gamma), np.asarray(gamma_tilde), np.asarray(pairs))
+    """E[(f(x) - y)^2] for weights (..., d) and pairs (..., 2): equation (1) of ``loss``, one number an element.
+
+    Raises TypeError for dtypes other than float32, float64 and integers; ValueError for shapes, pairs and values that
+    are not finite; OverflowError when a loss exceeds the dtype.
+    """
+    first, second, read = read_weights(gamma, gamma_tilde, pairs)
+    with np.errstate(over="ignore", invalid="ignore"):
+        loss = _loss(first, second, read)
+    if not np.isfinite(loss).all():
+        largest = max(np.abs(first).max(), np.abs(second).max())
+        raise OverflowError(
+            f"the loss of weights as large as {largest} exceeds {loss.dtype}; use smaller weights"
+        )
+    return loss
 
 
 def classify(gamma: FloatArray, gamma_tilde: FloatArray, pairs: Any) -> Outcomes:
-    """Where the heads look, for weights (..., d) and pairs (..., 2); see :class:`Outcomes`."""
-    pairs = np.asarray(pairs)
+    """Where the heads look, for weights (..., d) and pairs (..., 2); see :class:`Outcomes`; errors as above."""
+    gamma, gamma_tilde, pairs = read_weights(gamma, gamma_tilde, pairs)
     p, q = pairs[..., 0], pairs[..., 1]
     (a_p, a_q), (b_p, b_q) = _on_pair(gamma, pairs), _on_pair(gamma_tilde, pairs)
     first, second = np.abs(gamma).argmax(axis=-1), np.abs(gamma_tilde).argmax(axis=-1)
@@ -255,6 +269,17 @@ def _scores(rows: FloatArray, queries: FloatArray) -> FloatArray:
     return _apply(rows.swapaxes(-1, -2), queries)
 
 
+def _finite_scores(rows: FloatArray, queries: FloatArray) -> FloatArray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = _scores(rows, queries)
+    if not np.isfinite(scores).all():
+        raise OverflowError(
+            f"scores of embeddings as large as {np.abs(rows).max()} and queries as large as {np.abs(queries).max()} "
+            f"exceed {rows.dtype}; use smaller embeddings, queries or rates"
+        )
+    return scores
+
+
 def _pull_back(rows: FloatArray, slope: FloatArray) -> FloatArray:
     """V^T dL/ds for stacked heads: (..., d, m) and (..., 2, d) give (..., 2, m)."""
     return _apply(rows, slope)
@@ -276,5 +301,6 @@ def _limit_weights(scores: FloatArray, growth: FloatArray) -> FloatArray:
     """Weights after an infinitely large step along ``growth``: the softmax of ``scores`` among the largest growths."""
     ahead = growth == growth.max(axis=-1, keepdims=True)
     scores = np.where(ahead, scores, -np.inf)
-    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    with np.errstate(over="ignore"):
+        powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True))

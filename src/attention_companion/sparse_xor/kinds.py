@@ -40,7 +40,8 @@ def weights_of_scores(scores: FloatArray, attention: str = "softmax") -> FloatAr
         return np.array(scores)
     if kind == "erf":
         return _erf(scores)
-    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    with np.errstate(over="ignore"):  # a difference of -inf has the right exponential, 0
+        powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
 
 

@@ -32,6 +32,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from numbers import Rational
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,13 +55,21 @@ def product_loss(heads: Any, support: Any) -> Any:
     or object arrays of ``Fraction``, which are computed exactly. Integers become float64.
 
     Raises TypeError for other dtypes and for positions that are no integers, ValueError for wrong shapes, values
-    that are not finite, positions that are out of range or repeated. Memory is O(3^k) copies of one head, so hand
+    that are not finite, positions that are out of range or repeated;
+    OverflowError when the loss exceeds the dtype. Memory is O(3^k) copies of one head, so hand
     over large batches in chunks.
 
     Source: our derivation, equation (1) of this module.
     """
     weights, places = read_many_heads(heads, support)
-    return _second_moment(weights)[0] - 2 * _permanent(weights, places)[0] + 1
+    with np.errstate(over="ignore", invalid="ignore"):
+        loss = _second_moment(weights)[0] - 2 * _permanent(weights, places)[0] + 1
+    if weights.dtype != object and not np.isfinite(loss).all():
+        raise OverflowError(
+            f"the loss of weights as large as {np.abs(weights).max()} exceeds {weights.dtype}; use Fractions or "
+            "smaller weights"
+        )
+    return loss
 
 
 def product_score_gradient(heads: Any, support: Any) -> Any:
@@ -75,18 +84,30 @@ def product_score_gradient(heads: Any, support: Any) -> Any:
 
 def read_many_heads(heads: Any, support: Any) -> tuple[FloatArray, Any]:
     """Weights (..., k, d) and hidden positions (..., k), of one batch shape; errors as in ``product_loss``."""
-    weights, places = np.asarray(heads), np.asarray(support)
+    try:
+        weights, places = np.asarray(heads), np.asarray(support)
+    except ValueError:
+        raise ValueError(
+            "heads or support has rows of unequal lengths; expected heads (..., k, d) and support (..., k)"
+        ) from None
     if weights.dtype.kind in "iu":
         weights = weights.astype(np.float64)
     if weights.dtype not in (np.dtype(np.float32), np.dtype(np.float64), np.dtype(object)):
         raise TypeError(f"heads has dtype {weights.dtype}; give float32, float64, integers or Fractions")
+    if weights.dtype == object:
+        for entry in weights.flat:
+            if isinstance(entry, bool) or not isinstance(entry, Rational):
+                raise TypeError(
+                    f"heads holds {entry!r} beside Fractions; give Fractions and integers, or only floats"
+                )
     if weights.ndim < 2 or not 1 <= weights.shape[-2] <= MOST_HEADS:
         raise ValueError(f"heads has shape {weights.shape}; expected (..., k, d) with 1 <= k <= {MOST_HEADS}")
     k, d = weights.shape[-2:]
     if weights.dtype != object and not np.isfinite(weights).all():
         raise ValueError("heads holds a weight that is not finite; every weight must be")
-    if places.dtype.kind not in "iu":
-        raise TypeError(f"support has dtype {places.dtype}; give integer positions")
+    listed = () if isinstance(support, np.ndarray) else np.asarray(support, dtype=object).flat
+    if places.dtype.kind not in "iu" or any(isinstance(entry, bool | np.bool_) for entry in listed):
+        raise TypeError(f"support is {support!r} of dtype {places.dtype}; give integer positions")
     if places.ndim < 1 or places.shape[-1] != k:
         raise ValueError(f"support has shape {places.shape}; with {k} heads expected (..., {k})")
     if places.min(initial=0) < 0 or places.max(initial=0) >= d:
@@ -95,7 +116,13 @@ def read_many_heads(heads: Any, support: Any) -> tuple[FloatArray, Any]:
         )
     if (np.diff(np.sort(places, axis=-1), axis=-1) == 0).any():
         raise ValueError("support holds a position twice; the label is a product of different bits")
-    batch = np.broadcast_shapes(weights.shape[:-2], places.shape[:-1])
+    try:
+        batch = np.broadcast_shapes(weights.shape[:-2], places.shape[:-1])
+    except ValueError:
+        raise ValueError(
+            f"the batch axes of heads {weights.shape} and support {places.shape} do not broadcast; axes before "
+            "(k, d) and (k,) must be equal or 1"
+        ) from None
     return np.broadcast_to(weights, (*batch, k, d)), np.broadcast_to(places, (*batch, k))
 
 

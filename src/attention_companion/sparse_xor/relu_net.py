@@ -32,6 +32,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -129,16 +131,40 @@ def net_gradients(nets: ReluNets, x: FloatArray, y: FloatArray) -> tuple[FloatAr
 class NetTrainer:
     """Adam on a batch of nets, in place: each call of ``step`` moves every net once, each by its own gradient."""
 
-    def __init__(self, nets: ReluNets, learning_rate: float) -> None:
-        if not 0 < learning_rate < float("inf"):
+    def __init__(self, nets: ReluNets, learning_rate: Any) -> None:
+        if isinstance(learning_rate, bool | np.bool_) or not isinstance(learning_rate, Real):
+            raise TypeError(f"learning_rate is {learning_rate!r}; give one real number above 0")
+        if not 0 < float(learning_rate) < float("inf"):
             raise ValueError(f"learning_rate is {learning_rate!r}; give a finite number above 0")
-        self.nets, self.learning_rate, self.steps = nets, learning_rate, 0
+        self.nets, self.learning_rate, self.steps = nets, float(learning_rate), 0
         self._first = [np.zeros_like(array) for array in nets.arrays()]
         self._second = [np.zeros_like(array) for array in nets.arrays()]
 
     def step(self, x: FloatArray, y: FloatArray) -> FloatArray:
-        """One update on the inputs ``x`` (..., d, n) with labels ``y`` (..., n); the losses before it, (...)."""
-        losses, gradients = net_gradients(self.nets, x, y)
+        """One update on the inputs ``x`` (..., d, n) with labels ``y`` (..., n); the losses before it, (...).
+
+        Raises ValueError for shapes that do not fit the nets and for losses that are not finite, before any net moves.
+        """
+        batch, d = self.nets.constant.shape, self.nets.hidden.shape[-1]
+        x, y = np.asarray(x), np.asarray(y)
+        if x.ndim < 2 or x.shape[-2] != d or not x.shape[-1] or y.shape[-1:] != x.shape[-1:]:
+            raise ValueError(
+                f"x has shape {x.shape} and y {y.shape}; expected (..., {d}, n) and (..., n) with one n >= 1 for both"
+            )
+        for name, lead in (("x", x.shape[:-2]), ("y", y.shape[:-1])):
+            if len(lead) > len(batch) or any(
+                a not in (1, b) for a, b in zip(lead[::-1], batch[::-1], strict=False)
+            ):
+                raise ValueError(
+                    f"{name} has batch axes {lead}; those of the nets are {batch}, and each must fit them"
+                )
+        with np.errstate(over="ignore", invalid="ignore"):
+            losses, gradients = net_gradients(self.nets, x, y)
+        if not np.isfinite(losses).all():
+            raise ValueError(
+                f"a loss is {losses[~np.isfinite(losses)].flat[0]}: x, y or a net holds NaN or numbers too large for "
+                f"{losses.dtype}; give inputs and labels -1 and +1, or a smaller learning rate"
+            )
         self.steps += 1
         rate = self.learning_rate / (1 - 0.9**self.steps)
         scale = 1 / np.sqrt(1 - 0.999**self.steps)

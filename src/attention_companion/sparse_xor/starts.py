@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ._batch_validation import read_rates
 from ._validation import FloatArray
-from .batch import classify, step_batch, train
+from .batch import Heads, Training, classify, step_batch, train
 
 SECOND_QUERIES = ("mirrored", "independent", "equal")
 EMBEDDINGS = ("sphere", "balanced", "orthonormal")
@@ -80,17 +82,28 @@ def draw_starts(
         "sphere": rows uniform on the unit sphere; "balanced": those, with their mean subtracted and scaled back to
         unit length; "orthonormal": the rows of a random rotation (needs m >= d).
 
-    Raises ValueError for unknown names, sizes out of range, or orthonormal embeddings with m < d.
+    Raises TypeError for numbers that are no integers; ValueError for unknown names, numbers out of range, orthonormal
+    embeddings with m < d, or balanced ones with m = 1.
     """
     for name, value, allowed in (("second", second, SECOND_QUERIES), ("embeddings", embeddings, EMBEDDINGS)):
         if value not in allowed:
             raise ValueError(f"{name} is {value!r}; choose one of {', '.join(allowed)}")
+    d, m, seed = (_read_integer(value, name) for value, name in ((d, "d"), (m, "m"), (seed, "seed")))
+    if seed < 0:
+        raise ValueError(f"seed is {seed}; give an integer >= 0")
     if d < 2 or m < 1:
         raise ValueError(f"d is {d} and m is {m}; need d >= 2 positions and m >= 1 coordinates")
     if embeddings == "orthonormal" and m < d:
         raise ValueError(f"orthonormal embeddings of {d} positions need m >= {d}, got m = {m}")
+    if embeddings == "balanced" and m == 1:
+        raise ValueError(
+            "m is 1: unit embeddings are +-1 there and may all be equal, so none are left when balanced; give m >= 2"
+        )
     drawn: list[tuple[FloatArray, FloatArray, FloatArray, Any]] = []
-    for k in indices:
+    for index in indices:
+        k = _read_integer(index, "indices")
+        if k < 0:
+            raise ValueError(f"indices holds {k}; a start has a number >= 0")
         rng = np.random.default_rng([seed, d, m, k])
         rows = sphere(rng, d, m)
         theta = sphere(rng, m)
@@ -108,6 +121,7 @@ def draw_starts(
 
 def chunks_of_starts(d: int, m: int, starts: int, seed: int, **options: str) -> Iterator[Starts]:
     """Starts 0..starts-1 in chunks whose embeddings take about ``CHUNK_BYTES``; options as for :func:`draw_starts`."""
+    d, m, starts = (_read_integer(value, name) for value, name in ((d, "d"), (m, "m"), (starts, "starts")))
     if starts < 1:
         raise ValueError(f"starts is {starts}; give at least 1")
     size = max(1, CHUNK_BYTES // max(1, 8 * d * m))
@@ -131,26 +145,40 @@ def count_outcomes(
 
     Every rate sees the same starts. One step of softmax attention may have the rate ``np.inf`` (the limit of large
     rates). Memory is that of one chunk of starts. Options as for :func:`draw_starts`; errors as there and as for
-    ``step_batch`` and ``train``.
+    ``step_batch`` and ``train``; OverflowError when a run diverges.
     """
-    rates = np.asarray(learning_rates, dtype=np.float64)
+    starts, steps = _read_integer(starts, "starts"), _read_integer(steps, "steps")
+    rates = read_rates(learning_rates, np.dtype(np.float64), limit_allowed=True)
     if rates.ndim != 1 or not rates.size:
         raise ValueError(f"learning_rates has shape {rates.shape}; give a list of at least one rate")
     counts = np.zeros((4, rates.size), dtype=np.int64)
     for drawn in chunks_of_starts(d, m, starts, seed, second=second, embeddings=embeddings):
         rows, pairs = drawn.embeddings[:, np.newaxis], drawn.pairs[:, np.newaxis]
         theta, theta_tilde = drawn.theta[:, np.newaxis], drawn.theta_tilde[:, np.newaxis]
-        heads = (
-            step_batch(rows, theta, pairs, rates, theta_tilde=theta_tilde, attention=attention)
-            if steps == 1
-            else train(rows, theta, pairs, rates, steps, theta_tilde=theta_tilde, attention=attention)
-        )
+        options: dict[str, Any] = {"theta_tilde": theta_tilde, "attention": attention}
+        heads: Heads | Training
+        if steps == 1:
+            heads = step_batch(rows, theta, pairs, rates, **options)
+        else:
+            heads = train(rows, theta, pairs, rates, steps, **options)
+            if heads.diverged.any():
+                gone = rates[heads.diverged.any(axis=0)]
+                raise OverflowError(
+                    f"training left float64 at the learning rates {gone.tolist()}, so its outcome is not known; "
+                    "give smaller rates"
+                )
         seen = classify(heads.gamma, heads.gamma_tilde, pairs)
         counts += [
             np.count_nonzero(hits, axis=0)
             for hits in (seen.specialised, seen.settled, seen.collapsed, seen.distracted)
         ]
     return [StepOutcomes(starts, *(int(count) for count in column)) for column in counts.T]
+
+
+def _read_integer(value: Any, name: str) -> int:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+        raise TypeError(f"{name} is {value!r}; give an integer")
+    return int(value)
 
 
 def _arrange(rows: FloatArray, embeddings: str) -> FloatArray:

@@ -52,8 +52,8 @@ def transformer(embeddings: Any, theta: Any, theta_tilde: Any) -> SparseXorTrans
     ``attention.q_proj_weight`` alone.
 
     Raises TypeError for entries that are not real numbers, ValueError for wrong shapes and values that are not
-    finite; OverflowError when sqrt(m) theta leaves the dtype; the module raises the first two for inputs that are
-    not -1 and +1. torch is imported when this function is called.
+    finite; OverflowError when sqrt(m) theta or sqrt(m) V theta leaves the dtype; the module raises the first two for
+    inputs that are not -1 and +1. torch is imported when this function is called.
 
     Source: our derivation, equations (1) and (2) of this module.
     """
