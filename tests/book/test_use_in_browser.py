@@ -128,6 +128,10 @@ def test_downloads_of_every_chapter_open(book: Path, chromium: Browser) -> None:
                     assert len(rows) > 1
                     assert {len(row) for row in rows} == {len(rows[0])}
                     figures += 1
+                elif href.endswith(".json"):
+                    assert json.loads(text)
+                elif href.endswith(".py"):
+                    compile(text, href, "exec")
                 else:
                     assert text.startswith("---\njupytext:"), href
         context.close()
