@@ -27,7 +27,8 @@ from playwright.sync_api import Browser, Page
 
 from attention_companion.execution.render_check import html_pages, problems
 
-pytestmark = pytest.mark.browser
+# The survey visits every page of the book in four states, over http and from its file: minutes on two cores.
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(1800)]
 
 # Left over in the text of an article when mathematics was not set: a dollar pair or MathJax's delimiters.
 RAW_MATH = r"""() => {
